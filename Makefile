@@ -1,0 +1,45 @@
+# Two commands do all the set-up: `make demo` and `make test`. Only python3 and make are assumed.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: help install demo test check bench example clean
+
+help:
+	@echo "make demo     install into .venv and run the embedded example"
+	@echo "make test     install into .venv and run every test"
+	@echo "make check    ruff and mypy --strict"
+	@echo "make bench    benchmarks (ratios within one run)"
+	@echo "make install  only install, tests included"
+	@echo "make example  rebuild the embedded table: make example LOTS=manhattan_lots_2023.csv.gz"
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null 2>&1 || { echo "distp: '$(PYTHON)' was not found: install Python 3.11 or newer, or name it: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "distp: $$($(PYTHON) --version) is too old: Python 3.11 or newer is needed (make PYTHON=python3.12 names another)"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "distp: this Python has no venv module: install it (on Debian and Ubuntu: apt install python3-venv)"; exit 1; }
+	@echo "Setting up .venv (once)"
+	@$(PYTHON) -m venv .venv || { echo "distp: could not make .venv: is this folder writable?"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' || { echo "distp: installing the packages failed: a package index must be reachable (see pip's message above)"; exit 1; }
+	@touch $@
+
+demo: $(STAMP)
+	@$(BIN)/distp demo
+
+test: $(STAMP)
+	@$(BIN)/python -m pytest -n 2 -q
+
+check: $(STAMP)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+bench: $(STAMP)
+	@$(BIN)/python -m pytest benchmarks -q --benchmark-only --benchmark-columns=min,median,rounds
+
+example: $(STAMP)
+	@$(BIN)/python tools/build_example.py $(LOTS)
+
+clean:
+	rm -rf .venv distp-demo

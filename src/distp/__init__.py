@@ -1,0 +1,82 @@
+"""Distribution privacy: hide which distribution a reported value was drawn from.
+
+Start with `calibrate` (target in, mechanism and certificate out) or with the ``distp`` command. Names load
+when used, so that ``import distp`` needs nothing but numpy and scipy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from distp.attacks import AttackSuccess as AttackSuccess
+    from distp.attacks import attack_success as attack_success
+    from distp.attacks import success_limit as success_limit
+    from distp.calibration import Calibration as Calibration
+    from distp.calibration import Compared as Compared
+    from distp.calibration import calibrate as calibrate
+    from distp.calibration import compare as compare
+    from distp.certificates import Certificate as Certificate
+    from distp.certificates import certify as certify
+    from distp.distributions import Pair as Pair
+    from distp.mechanisms import Channel as Channel
+    from distp.mechanisms import Exponential as Exponential
+    from distp.mechanisms import Identity as Identity
+    from distp.mechanisms import Mechanism as Mechanism
+    from distp.mechanisms import PlanarGaussian as PlanarGaussian
+    from distp.mechanisms import PlanarLaplace as PlanarLaplace
+    from distp.mechanisms import RandomizedResponse as RandomizedResponse
+    from distp.mechanisms import RestrictedLaplace as RestrictedLaplace
+    from distp.mechanisms import Tupling as Tupling
+    from distp.privacy import Bracket as Bracket
+    from distp.privacy import delta as delta
+    from distp.privacy import epsilon as epsilon
+    from distp.privacy import theorem3 as theorem3
+    from distp.privacy import theorem3_epsilon as theorem3_epsilon
+    from distp.release import Policy as Policy
+    from distp.spaces import Box as Box
+    from distp.spaces import Regions as Regions
+    from distp.spaces import Space as Space
+    from distp.utility import expected_loss as expected_loss
+    from distp.utility import real_report_loss as real_report_loss
+    from distp.utility import worst_loss as worst_loss
+
+_ROOMS = {
+    "spaces": ("Box", "Regions", "Space"),
+    "distributions": ("Pair",),
+    "mechanisms": (
+        "Channel",
+        "Exponential",
+        "Identity",
+        "Mechanism",
+        "PlanarGaussian",
+        "PlanarLaplace",
+        "RandomizedResponse",
+        "RestrictedLaplace",
+        "Tupling",
+    ),
+    "privacy": ("Bracket", "delta", "epsilon", "theorem3", "theorem3_epsilon"),
+    "utility": ("expected_loss", "real_report_loss", "worst_loss"),
+    "attacks": ("AttackSuccess", "attack_success", "success_limit"),
+    "certificates": ("Certificate", "certify"),
+    "calibration": ("Calibration", "Compared", "calibrate", "compare"),
+    "release": ("Policy",),
+}
+_HOME = {name: room for room, names in _ROOMS.items() for name in names}
+
+__all__ = sorted(_HOME)  # noqa: PLE0605 - the table above is the list
+__version__ = version("distp")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'distp' has no attribute {name!r}")
+    value = getattr(import_module(f"distp.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

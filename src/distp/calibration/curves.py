@@ -1,0 +1,65 @@
+"""How privacy and attack success change with the number of dummies: the numbers behind the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from distp.attacks import attack_success
+from distp.calibration.calibrate import Progress
+from distp.distributions import Pair
+from distp.mechanisms import Identity, Mechanism, Tupling
+from distp.privacy import Bracket, epsilon, theorem3_epsilon
+
+DUMMIES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)
+
+
+@dataclass(frozen=True)
+class DummiesCurve:
+    """What each number of dummies gives one pair.
+
+    Attributes
+    ----------
+    dummies : tuple of int
+    base, identity : tuple of Bracket
+        Exact epsilon at ``delta`` with the mechanism's own base, and with the true region as it is.
+    theorem3 : tuple of float
+        What the paper's Theorem 3 proves for the same base; ``inf`` where it proves nothing.
+    success : tuple of Bracket
+        Balanced attack success with the mechanism's own base.
+    delta : float
+    """
+
+    dummies: tuple[int, ...]
+    base: tuple[Bracket, ...]
+    identity: tuple[Bracket, ...]
+    theorem3: tuple[float, ...]
+    success: tuple[Bracket, ...]
+    delta: float
+
+
+def dummies_curve(
+    base: Mechanism,
+    pair: Pair,
+    delta: float,
+    dummies: Sequence[int] = DUMMIES,
+    progress: Progress | None = None,
+) -> DummiesCurve:
+    """Compute the curve of one pair for a base mechanism and uniform dummies."""
+    beta = float(max(base.lift(pair.p).max(), base.lift(pair.q).max()))
+    plain = Identity(base.inputs, base.outputs)
+    exact, bare, success = [], [], []
+    for done, k in enumerate(dummies, start=1):
+        exact.append(epsilon(Tupling(base, k), pair.p, pair.q, delta, rtol=1e-3))
+        bare.append(epsilon(Tupling(plain, k), pair.p, pair.q, delta, rtol=1e-3))
+        success.append(attack_success(Tupling(base, k), pair.p, pair.q).balanced)
+        if progress:
+            progress(done, len(dummies))
+    return DummiesCurve(
+        tuple(dummies),
+        tuple(exact),
+        tuple(bare),
+        tuple(theorem3_epsilon(k, len(base.outputs), beta, delta) for k in dummies),
+        tuple(success),
+        delta,
+    )

@@ -1,0 +1,1 @@
+"""The ``distp`` command: thin, no mathematics."""

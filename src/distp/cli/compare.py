@@ -1,0 +1,78 @@
+"""``distp compare``: all mechanisms at the same privacy."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from distp.calibration import Compared
+from distp.cli import options, steps
+from distp.cli.console import emit, say
+from distp.data import load_example
+from distp.errors import DataError
+from distp.files import replacing
+from distp.release import Policy
+from distp.report.figures import loss_figure
+
+NAME = "compare"
+EXAMPLE = "distp compare --epsilon 0.5 --epsilon 1 --out compared"
+
+
+def run(
+    policy: Annotated[
+        Path | None,
+        typer.Option("--policy", help="Take regions and distributions from a policy. Default: the embedded example."),
+    ] = None,
+    epsilon: Annotated[
+        list[float] | None,
+        typer.Option("--epsilon", help="Target epsilon; repeat it for several. Default: 0.1, 0.2, 0.5, 1, 2."),
+    ] = None,
+    delta: options.Delta = 0.001,
+    max_dummies: options.MaxDummies = 10,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the CSV and the figure.")] = None,
+    json_output: options.Json = False,
+) -> None:
+    """Calibrate randomised response, planar Laplace, planar Gaussian and tupling to the same targets."""
+    if policy is None:
+        example = load_example()
+        regions = example.regions()
+        pairs: Sequence[steps.Pair] = [example.pair(regions)]
+    else:
+        loaded = Policy.load(policy)
+        regions, pairs = loaded.regions, loaded.pairs
+    rows = steps.compared(pairs, regions, epsilon or steps.EPSILONS, delta, max_dummies)
+    if out is not None:
+        write(out, rows)
+    if json_output:
+        emit([asdict(row) for row in rows])
+        return
+    steps.show_comparison(rows)
+    if out is not None:
+        say(f"table: {out / 'comparison.csv'}")
+        say(f"figure: {out / 'loss.png'}")
+
+
+def write(folder: Path, rows: Sequence[Compared]) -> None:
+    """Write the table as CSV and the figure as PNG, each whole or not at all."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"cannot make the folder {folder}: {error.strerror}") from None
+    with replacing(folder / "comparison.csv") as temporary, temporary.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(
+            ["mechanism", "epsilon", "delta", "delta_realised_upper", "dummies", "loss_km", "attack_success_upper"]
+            + ["parameter"]
+        )
+        for row in rows:
+            writer.writerow(
+                [row.mechanism, row.epsilon, row.delta, row.realised.upper, row.dummies, row.loss]
+                + [row.success.upper, row.parameter]
+            )
+    with replacing(folder / "loss.png") as temporary:
+        loss_figure(rows).savefig(temporary, format="png", dpi=130)

@@ -1,0 +1,55 @@
+"""``distp protect``: a file of check-ins in, a file of tuples out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from distp.cli import options
+from distp.cli.console import emit, say
+from distp.release import Policy, protect_file
+
+NAME = "protect"
+EXAMPLE = (
+    "distp protect distp-demo/buildings.csv --lat lat --lon lon --policy distp-demo/home.policy "
+    "--empty --out protected.parquet"
+)
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="Check-ins: CSV, CSV.gz, TSV or Parquet.")],
+    policy: options.PolicyPath,
+    out: Annotated[Path, typer.Option("--out", help="File to write: .parquet or .csv.")],
+    lat: options.Lat,
+    lon: options.Lon,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option("--keep", help="Column to pass through as it is; repeat it for several. Default: none."),
+    ] = None,
+    empty: Annotated[
+        bool,
+        typer.Option(
+            "--empty",
+            help="Give an empty report to a row that cannot be protected (outside the area, no coordinates). "
+            "Default: refuse the file.",
+        ),
+    ] = False,
+    json_output: options.Json = False,
+) -> None:
+    """Write one tuple for every row, drawn from operating-system entropy; true coordinates never leave."""
+    loaded = Policy.load(policy)
+    done = protect_file(file, out, loaded, lat=lat, lon=lon, keep=keep or (), empty=empty)
+    if json_output:
+        emit({"out": out, "rows": done.rows, "empty": done.empty, "places": loaded.dummies + 1})
+        return
+    say(f"{out}: {done.rows:,} rows, one tuple of {loaded.dummies + 1} regions each")
+    if done.empty:
+        say(f"  {done.empty:,} of them empty: outside the policy's area, or without coordinates")
+    claim = loaded.certificate
+    say(
+        f"  each report: epsilon {claim.target_epsilon:g}, delta {claim.target_delta:g} for "
+        f"{', '.join(pair.name for pair in loaded.pairs)}; several reports of one person from the same place "
+        "are not covered"
+    )

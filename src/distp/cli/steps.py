@@ -1,0 +1,166 @@
+"""What several commands do, step by step: read, count, design, show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from distp.calibration import Compared, calibrate, compare
+from distp.calibration.compare import describe
+from distp.calibration.curves import dummies_curve
+from distp.certificates import Certificate
+from distp.certificates.certificate import mean_law
+from distp.cli.console import progress, say, table
+from distp.data import CheckIns, attribute_pair
+from distp.data.attributes import split_name
+from distp.distributions import Pair
+from distp.errors import OutsideError, ParameterError
+from distp.release import Policy
+from distp.report import Study, write_report
+from distp.spaces import Regions
+
+EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0)
+
+
+def read_lines(check_ins: CheckIns) -> list[str]:
+    """Say what was read and what was set aside."""
+    people = "" if check_ins.user is None else f", {check_ins.user.n_unique():,} people"
+    lines = [f"{check_ins.path}: {check_ins.rows:,} rows, {check_ins.frame.height:,} usable{people}"]
+    return lines + [f"set aside: {kind}" for kind in check_ins.set_aside]
+
+
+def count_pairs(
+    check_ins: CheckIns, regions: Regions, attributes: Sequence[str], *, nearest: bool
+) -> tuple[list[Pair], list[str]]:
+    """Count every attribute's two distributions; return them and what to say about it."""
+    if not attributes:
+        raise ParameterError("at least one --attribute is needed: what is to be hidden?")
+    names = [split_name(text)[0] for text in attributes]
+    if len(set(names)) < len(names):
+        raise ParameterError("two attributes have the same name")
+    pairs, lines = [], []
+    for text in attributes:
+        pair, aside = attribute_pair(check_ins, regions, text, nearest=nearest)
+        pairs.append(pair)
+        lines += [f"set aside: {kind}" for kind in aside if f"set aside: {kind}" not in lines]
+        parts = []
+        for label, support in (("with", pair.support_p), ("without", pair.support_q)):
+            assert support is not None  # counted just above
+            people = "" if support.people is None else f" of {support.people:,} people"
+            parts.append(f"{support.records:,} check-ins{people} {label}")
+        lines.append(f"{pair.name}: {', '.join(parts)}")
+    return pairs, lines
+
+
+def design(
+    pairs: Sequence[Pair],
+    expressions: Sequence[str],
+    regions: Regions,
+    *,
+    epsilon: float,
+    delta: float,
+    max_dummies: int,
+    outside: str,
+) -> tuple[Policy, str]:
+    """Calibrate, round to integer weights, certify; return the policy and its mechanism in words."""
+    with progress("calibrating") as step:
+        found = calibrate(
+            list(pairs), None, regions, epsilon=epsilon, delta=delta, max_dummies=max_dummies, progress=step
+        )
+    policy = Policy.create(
+        found.mechanism,
+        regions,
+        pairs,
+        epsilon=epsilon,
+        delta=delta,
+        prior=mean_law(pairs),
+        expressions=expressions,
+        outside=outside,
+    )
+    return policy, describe(found.mechanism)
+
+
+def compared(
+    pairs: Sequence[Pair], regions: Regions, epsilons: Sequence[float], delta: float, max_dummies: int
+) -> list[Compared]:
+    """Compare the mechanisms, with a progress bar."""
+    with progress("comparing mechanisms") as step:
+        return compare(pairs, regions, sorted(set(epsilons)), delta, max_dummies, progress=step)
+
+
+def report(
+    folder: Path,
+    title: str,
+    policy: Policy,
+    words: str,
+    rows: Sequence[Compared],
+    read: Sequence[str],
+) -> Path:
+    """Compute the curves and write the report."""
+    curves = []
+    with progress("drawing the report") as step:
+        for pair in policy.pairs:
+            curves.append(
+                dummies_curve(
+                    policy.mechanism.base, pair, policy.certificate.target_delta, progress=step
+                )
+            )
+    return write_report(
+        folder, Study(title, policy.regions, policy.pairs, words, policy.certificate, curves, rows, read)
+    )
+
+
+def show_certificate(certificate: Certificate) -> None:
+    """Print the certificate as a table."""
+    e, d = certificate.target_epsilon, certificate.target_delta
+    table(
+        ["attribute", f"delta at {e:g}", f"epsilon at {d:g}", "attack success", "unprotected", "recognised"],
+        [
+            [
+                pair.name,
+                f"{pair.delta.upper:.6f}",
+                f"{pair.epsilon.upper:.4f}",
+                f"{pair.success.upper:.4f}",
+                f"{pair.success_unprotected.upper:.4f}",
+                f"{pair.recognised.upper:.3f}",
+            ]
+            for pair in certificate.pairs
+        ],
+    )
+    say(
+        f"   expected loss {certificate.loss:.3f} km (real report alone {certificate.real_report_loss:.3f} km, "
+        f"worst {certificate.worst_loss:.2f} km)"
+    )
+
+
+def show_comparison(rows: Sequence[Compared]) -> None:
+    """Print the comparison as a table."""
+    table(
+        ["mechanism", "epsilon", "delta realised", "loss km", "attack success", "parameter"],
+        [
+            [
+                row.mechanism,
+                f"{row.epsilon:g}",
+                f"{row.realised.upper:.6f}",
+                f"{row.loss:.3f}",
+                f"{row.success.upper:.4f}",
+                row.parameter,
+            ]
+            for row in rows
+        ],
+    )
+
+
+def check_outside(outside: str) -> bool:
+    """Return whether points outside go to the nearest region; refuse any other word."""
+    if outside not in ("refuse", "nearest"):
+        raise ParameterError(f"--outside must be 'refuse' or 'nearest', got {outside!r}")
+    return outside == "nearest"
+
+
+def region_of(policy: Policy, lat: float, lon: float) -> int:
+    """Return the input region of one point, or say that it is outside without repeating it."""
+    found = int(policy.locate(lat, lon)[0])
+    if found < 0:
+        raise OutsideError("the point lies outside the policy's area")
+    return found

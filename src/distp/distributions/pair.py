@@ -1,0 +1,78 @@
+"""The two distributions that an attribute distinguishes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from distp.checks import FloatArray, distribution, frozen
+from distp.errors import DistributionError
+
+
+@dataclass(frozen=True)
+class Support:
+    """How many records, and how many people where that is known, a distribution was estimated from."""
+
+    records: int
+    people: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two distributions over the inputs that a report must not tell apart.
+
+    Parameters
+    ----------
+    name : str
+        The attribute, in words.
+    p, q : ndarray, shape (|X|,)
+        The distribution with the attribute, and the one without.
+    support_p, support_q : Support, optional
+        What they were estimated from.
+
+    Examples
+    --------
+    >>> pair = Pair.from_counts("home", [3, 1], [1, 1])
+    >>> pair.p.tolist(), pair.support_q.records
+    ([0.75, 0.25], 2)
+    """
+
+    name: str
+    p: FloatArray = field(repr=False)
+    q: FloatArray = field(repr=False)
+    support_p: Support | None = None
+    support_q: Support | None = None
+
+    def __post_init__(self) -> None:
+        p = distribution(self.p, None, f"p of {self.name!r}")
+        q = distribution(self.q, p.size, f"q of {self.name!r}")
+        object.__setattr__(self, "p", frozen(p.copy()))
+        object.__setattr__(self, "q", frozen(q.copy()))
+
+    @classmethod
+    def from_counts(
+        cls,
+        name: str,
+        with_attribute: ArrayLike,
+        without: ArrayLike,
+        people: tuple[int, int] | None = None,
+    ) -> Pair:
+        """Make a pair from the number of records in each input, shape (|X|,) both."""
+        parts = []
+        for counts, which in ((with_attribute, "with"), (without, "without")):
+            array = np.asarray(counts, dtype=np.float64)
+            if array.ndim != 1 or not np.isfinite(array).all() or (array < 0).any():
+                raise DistributionError(f"counts {which} {name!r} must be a vector of numbers >= 0")
+            if array.sum() <= 0:
+                raise DistributionError(f"no record {which} the attribute {name!r} lies in an input region")
+            parts.append(array)
+        known = (None, None) if people is None else people
+        return cls(
+            name,
+            parts[0] / parts[0].sum(),
+            parts[1] / parts[1].sum(),
+            Support(int(parts[0].sum()), known[0]),
+            Support(int(parts[1].sum()), known[1]),
+        )

@@ -1,0 +1,48 @@
+"""Writing files so that a reader sees the old one or the whole new one, never a part."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from distp.errors import DataError
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``; what was written there takes its place if no error occurs.
+
+    Raises
+    ------
+    DataError
+        The folder does not exist or cannot be written to.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise DataError(f"cannot write {target}: it is a folder")
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    except OSError as error:
+        raise DataError(f"cannot write {target}: {error.strerror}") from None
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with temporary.open("rb+") as written:
+            os.fsync(written.fileno())
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(target)
+    except OSError as error:
+        raise DataError(f"cannot write {target}: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    # There is no way to read the mask but to set it; mkstemp's 0600 is too narrow for a file to be shared.
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,19 @@
+"""Mechanisms: frozen parameters and the channel they define. No mechanism holds random state."""
+
+from distp.mechanisms.base import Matrix, Mechanism
+from distp.mechanisms.channels import Channel, Identity, RandomizedResponse
+from distp.mechanisms.kernels import Exponential, PlanarGaussian, PlanarLaplace, RestrictedLaplace
+from distp.mechanisms.tupling import Tupling
+
+__all__ = [
+    "Channel",
+    "Exponential",
+    "Identity",
+    "Matrix",
+    "Mechanism",
+    "PlanarGaussian",
+    "PlanarLaplace",
+    "RandomizedResponse",
+    "RestrictedLaplace",
+    "Tupling",
+]

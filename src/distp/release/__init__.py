@@ -1,0 +1,7 @@
+"""From a policy to tuples that may leave: integer-exact sampling from operating-system entropy."""
+
+from distp.release.batch import Protected, protect_file
+from distp.release.policy import Policy, Simulation
+from distp.release.weights import quantised
+
+__all__ = ["Policy", "Protected", "Simulation", "protect_file", "quantised"]

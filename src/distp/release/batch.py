@@ -1,0 +1,92 @@
+"""A file of check-ins in, a file of tuples out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from distp.data.readers import read_check_ins
+from distp.errors import DataError, OutsideError
+from distp.files import replacing
+from distp.release.policy import Policy
+
+COLUMN = "report"
+
+
+@dataclass(frozen=True)
+class Protected:
+    """How many rows were written, and how many of them without a report."""
+
+    rows: int
+    empty: int
+
+
+def protect_file(
+    source: str | Path,
+    target: str | Path,
+    policy: Policy,
+    *,
+    lat: str,
+    lon: str,
+    keep: Sequence[str] = (),
+    empty: bool = False,
+) -> Protected:
+    """Write one tuple for each row of ``source``, in its order; the true coordinates are never written.
+
+    Parameters
+    ----------
+    source : str or Path
+        As for `read_check_ins`.
+    target : str or Path
+        ``.parquet`` (a fixed-size list ``report`` of region numbers) or ``.csv`` (``report_0`` ...).
+    policy : Policy
+    lat, lon : str
+    keep : sequence of str
+        Columns to pass through.
+    empty : bool
+        Give a row that cannot be protected an empty report; otherwise it stops the job.
+
+    Raises
+    ------
+    DataError, OutsideError
+        As named; nothing is left behind.
+    """
+    path = Path(target)
+    if path.suffix not in (".parquet", ".csv"):
+        raise DataError(f"cannot write {path}: the name must end in .parquet or .csv")
+    for name in keep:
+        if name in (lat, lon):
+            raise DataError(f"--keep {name}: the true coordinates are never written")
+        if name == COLUMN or name.startswith(f"{COLUMN}_"):
+            raise DataError(f"--keep {name}: that name is taken by the report")
+    read = read_check_ins(
+        source, lat=lat, lon=lon, keep=keep, all_columns=False, max_bad=1.0 if empty else 0.0
+    )
+    inputs = policy.locate(read.lat, read.lon)
+    outside = np.flatnonzero(inputs < 0)
+    if outside.size and not empty:
+        raise OutsideError(
+            f"{outside.size:,} of {read.rows:,} rows lie outside the policy's area (first: row "
+            f"{int(read.row_numbers[outside[0]])}); give them an empty report with --empty, or fit with "
+            "--outside nearest"
+        )
+    inside = inputs >= 0
+    places = policy.dummies + 1
+    drawn = policy.release_inputs(inputs[inside])
+    rows = np.full(read.rows, -1, dtype=np.int64)
+    rows[read.row_numbers[inside] - 1] = np.arange(drawn.shape[0])
+    lists = pl.Series(COLUMN, drawn, dtype=pl.Array(pl.UInt16 if drawn.itemsize == 2 else pl.UInt32, places))
+    report = lists.gather(pl.Series(rows).replace(-1, None))
+    frame = read.source.select(keep).with_columns(report)
+    with replacing(path) as temporary:
+        if path.suffix == ".parquet":
+            frame.write_parquet(temporary)
+        else:
+            names = [f"{COLUMN}_{place}" for place in range(places)]
+            split = frame[COLUMN].arr.to_struct(names).struct.unnest()
+            frame.drop(COLUMN).hstack(split).write_csv(temporary)
+    return Protected(read.rows, int(read.rows - drawn.shape[0]))
