@@ -28,7 +28,7 @@ demo: $(STAMP)
 	@$(BIN)/distp demo
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest -n 2 -q
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -q
 
 check: $(STAMP)
 	@$(BIN)/ruff check .

@@ -39,9 +39,7 @@ def build(source: str) -> pl.DataFrame:
         )
         .sort("j", "i")
     )
-    lat, lon = to_degrees(
-        *ANCHOR, (cells["i"].to_numpy() + 0.5) * CELL_KM, (cells["j"].to_numpy() + 0.5) * CELL_KM
-    )
+    lat, lon = to_degrees(*ANCHOR, (cells["i"].to_numpy() + 0.5) * CELL_KM, (cells["j"].to_numpy() + 0.5) * CELL_KM)
     return cells.select(
         pl.Series("lat", lat).round(5), pl.Series("lon", lon).round(5), "residential", "other", "population"
     )
@@ -52,4 +50,7 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     table = build(sys.argv[1])
     table.write_csv(TARGET)
-    print(f"{TARGET.name}: {table.height} cells, {table['residential'].sum()} residential lots, {table['other'].sum()} others")
+    print(
+        f"{TARGET.name}: {table.height} cells, {table['residential'].sum()} residential lots, "
+        f"{table['other'].sum()} others"
+    )

@@ -66,7 +66,7 @@ _ROOMS = {
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 
-__all__ = sorted(_HOME)  # noqa: PLE0605 - the table above is the list
+__all__ = sorted(_HOME)
 __version__ = version("distp")
 
 

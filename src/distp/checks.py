@@ -82,10 +82,10 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def _real(value: float, name: str) -> float:
+def _real(value: object, name: str) -> float:
     if isinstance(value, (str, bytes)):
         raise ParameterError(f"{name} must be a number, got {value!r}")
     try:
-        return float(value)
+        return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         raise ParameterError(f"{name} must be a number, got {value!r}") from None

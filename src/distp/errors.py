@@ -4,6 +4,8 @@ All of them are ``DistpError``; each one's message names the argument, the row o
 and says what would be right.
 """
 
+from typing import Any
+
 
 class DistpError(Exception):
     """Base of every error that distp raises on purpose."""
@@ -32,7 +34,7 @@ class MechanismError(DistpError, ValueError):
 class PrecisionError(DistpError, ArithmeticError):
     """A bracket could not be made as narrow as asked for; it is still valid and attached as ``bracket``."""
 
-    def __init__(self, message: str, bracket: object) -> None:
+    def __init__(self, message: str, bracket: Any) -> None:
         super().__init__(message)
         self.bracket = bracket
 

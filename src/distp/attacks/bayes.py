@@ -90,9 +90,7 @@ def _correct(seen: Report, prior: float) -> Bracket:
     if prior > 0.5:
         seen, prior = seen.swapped(), 1 - prior
     divergence = seen.delta((1 - prior) / prior)
-    return Bracket(
-        1 - prior + prior * divergence.lower, min(1.0, 1 - prior + prior * divergence.upper * (1 + 1e-15))
-    )
+    return Bracket(1 - prior + prior * divergence.lower, min(1.0, 1 - prior + prior * divergence.upper * (1 + 1e-15)))
 
 
 def _recognised_single(seen: SingleReport, t: float) -> Bracket:

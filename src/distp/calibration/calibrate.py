@@ -115,7 +115,7 @@ def _pairs(p: ArrayLike | Sequence[Pair], q: ArrayLike | None, size: int) -> lis
         return pairs
     left, right = np.atleast_2d(np.asarray(p, dtype=float)), np.atleast_2d(np.asarray(q, dtype=float))
     if left.shape != right.shape or left.ndim != 2:
-        raise DistributionError(f"p and q differ in shape: {np.shape(p)} and {np.shape(q)}")
+        raise DistributionError(f"p and q differ in shape: {left.shape} and {right.shape}")
     return [
         Pair(f"pair {i}", distribution(a, size, f"p[{i}]"), distribution(b, size, f"q[{i}]"))
         for i, (a, b) in enumerate(zip(left, right, strict=True))

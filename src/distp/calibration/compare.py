@@ -1,4 +1,4 @@
-"""The known mechanisms and tupling at the same (epsilon, delta): who loses least?"""
+"""The known mechanisms and tupling at the same (epsilon, delta), each at its least loss."""
 
 from __future__ import annotations
 
@@ -128,7 +128,8 @@ def compare(
     for epsilon in epsilons:
         target = Target(pairs, nonnegative(epsilon, "epsilon"), delta)
         for name in MECHANISMS:
-            mechanism, words, dummies = None, "", 0
+            mechanism: Mechanism | None = None
+            words, dummies = "", 0
             if name == "tupling":
                 found = calibrate(
                     list(pairs), None, space, epsilon=epsilon, delta=delta, max_dummies=max_dummies, prior=law

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from distp.mechanisms import Identity, Mechanism, Tupling
 from distp.privacy import Bracket, epsilon, theorem3_epsilon
 
 DUMMIES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)
+MORE_DUMMIES = (*DUMMIES, 150, 200, 300, 500, 700, 1000, 1500, 2000, 3000, 5000, 7000, 10_000)
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,8 @@ class DummiesCurve:
     dummies : tuple of int
     base, identity : tuple of Bracket
         Exact epsilon at ``delta`` with the mechanism's own base, and with the true region as it is.
-    theorem3 : tuple of float
-        What the paper's Theorem 3 proves for the same base; ``inf`` where it proves nothing.
+    theorem3 : tuple of (int, float)
+        Dummies, and the epsilon that the paper's Theorem 3 proves for the same base, where it proves any.
     success : tuple of Bracket
         Balanced attack success with the mechanism's own base.
     delta : float
@@ -33,7 +35,7 @@ class DummiesCurve:
     dummies: tuple[int, ...]
     base: tuple[Bracket, ...]
     identity: tuple[Bracket, ...]
-    theorem3: tuple[float, ...]
+    theorem3: tuple[tuple[int, float], ...]
     success: tuple[Bracket, ...]
     delta: float
 
@@ -55,11 +57,12 @@ def dummies_curve(
         success.append(attack_success(Tupling(base, k), pair.p, pair.q).balanced)
         if progress:
             progress(done, len(dummies))
+    proven = [(k, theorem3_epsilon(k, len(base.outputs), beta, delta)) for k in MORE_DUMMIES]
     return DummiesCurve(
         tuple(dummies),
         tuple(exact),
         tuple(bare),
-        tuple(theorem3_epsilon(k, len(base.outputs), beta, delta) for k in dummies),
+        tuple((k, bound) for k, bound in proven if math.isfinite(bound)),
         tuple(success),
         delta,
     )

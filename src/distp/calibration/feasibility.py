@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from distp.distributions import Pair
 from distp.errors import PrecisionError
 from distp.mechanisms import Mechanism
-from distp.privacy import Bracket, delta
+from distp.privacy import delta
 
 SEARCH_RTOL = 1e-3
 
@@ -37,7 +37,6 @@ class Target:
                 found = delta(mechanism, pair.p, pair.q, self.epsilon, rtol=SEARCH_RTOL)
             except PrecisionError as error:
                 # Too small or too large to resolve further; its bracket is valid all the same.
-                assert isinstance(error.bracket, Bracket)
                 found = error.bracket
             if found.upper > self.delta:
                 order.insert(0, order.pop(place))

@@ -1,4 +1,4 @@
-"""``distp audit``: is the policy's claim true?"""
+"""``distp audit``: whether a policy's claim is true."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ EXAMPLE = "distp audit distp-demo/home.policy"
 
 def run(
     policy: Annotated[Path, typer.Argument(help="Policy file.")],
-    data: Annotated[
-        Path | None, typer.Option("--data", help="Other check-ins to hold the claim against.")
-    ] = None,
+    data: Annotated[Path | None, typer.Option("--data", help="Other check-ins to hold the claim against.")] = None,
     lat: Annotated[str | None, typer.Option("--lat", help="Column with the latitude (with --data).")] = None,
     lon: Annotated[str | None, typer.Option("--lon", help="Column with the longitude (with --data).")] = None,
     user: options.User = None,
@@ -47,9 +45,7 @@ def run(
             f"{pair.name}: {condition}" if pair.name != condition else condition
             for pair, condition in zip(loaded.pairs, loaded.expressions, strict=True)
         ]
-        pairs, counted = steps.count_pairs(
-            check_ins, loaded.regions, attributes, nearest=loaded.outside == "nearest"
-        )
+        pairs, counted = steps.count_pairs(check_ins, loaded.regions, attributes, nearest=loaded.outside == "nearest")
         read = [*steps.read_lines(check_ins), *counted]
         other = loaded.recertify(pairs)
     holds = own.holds and agrees and (other is None or other.holds)
@@ -69,9 +65,7 @@ def run(
         raise typer.Exit(1)
 
 
-def _show(
-    policy: Policy, own: Certificate, agrees: bool, other: Certificate | None, read: list[str]
-) -> None:
+def _show(policy: Policy, own: Certificate, agrees: bool, other: Certificate | None, read: list[str]) -> None:
     e, d = own.target_epsilon, own.target_delta
     say(f"claim: epsilon {e:g}, delta {d:g} for {', '.join(pair.name for pair in policy.pairs)}")
     say("recomputed from the policy's integer weights:")

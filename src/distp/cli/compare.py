@@ -14,6 +14,7 @@ from distp.calibration import Compared
 from distp.cli import options, steps
 from distp.cli.console import emit, say
 from distp.data import load_example
+from distp.distributions import Pair
 from distp.errors import DataError
 from distp.files import replacing
 from distp.release import Policy
@@ -21,6 +22,17 @@ from distp.report.figures import loss_figure
 
 NAME = "compare"
 EXAMPLE = "distp compare --epsilon 0.5 --epsilon 1 --out compared"
+
+COLUMNS = (
+    "mechanism",
+    "epsilon",
+    "delta",
+    "delta_realised_upper",
+    "dummies",
+    "loss_km",
+    "attack_success_upper",
+    "parameter",
+)
 
 
 def run(
@@ -41,7 +53,7 @@ def run(
     if policy is None:
         example = load_example()
         regions = example.regions()
-        pairs: Sequence[steps.Pair] = [example.pair(regions)]
+        pairs: Sequence[Pair] = [example.pair(regions)]
     else:
         loaded = Policy.load(policy)
         regions, pairs = loaded.regions, loaded.pairs
@@ -65,14 +77,9 @@ def write(folder: Path, rows: Sequence[Compared]) -> None:
         raise DataError(f"cannot make the folder {folder}: {error.strerror}") from None
     with replacing(folder / "comparison.csv") as temporary, temporary.open("w", newline="") as stream:
         writer = csv.writer(stream)
-        writer.writerow(
-            ["mechanism", "epsilon", "delta", "delta_realised_upper", "dummies", "loss_km", "attack_success_upper"]
-            + ["parameter"]
-        )
+        writer.writerow(COLUMNS)
         for row in rows:
-            writer.writerow(
-                [row.mechanism, row.epsilon, row.delta, row.realised.upper, row.dummies, row.loss]
-                + [row.success.upper, row.parameter]
-            )
+            numbers = (row.epsilon, row.delta, row.realised.upper, row.dummies, row.loss, row.success.upper)
+            writer.writerow((row.mechanism, *numbers, row.parameter))
     with replacing(folder / "loss.png") as temporary:
         loss_figure(rows).savefig(temporary, format="png", dpi=130)

@@ -67,7 +67,9 @@ def run(
             talk(f"   not covered: {text}" if "not covered" in text else f"   assumes: {text}")
     talk()
     rows = steps.compared([pair], regions, [*steps.EPSILONS, epsilon], delta, max_dummies)
-    talk(f"5. Randomised response, planar Laplace and Gaussian, tupling: the same epsilon {epsilon:g}, delta {delta:g}")
+    talk(
+        f"5. Randomised response, planar Laplace and Gaussian, tupling: the same epsilon {epsilon:g}, delta {delta:g}"
+    )
     if not json_output:
         steps.show_comparison([row for row in rows if row.epsilon == epsilon])
     talk()
@@ -84,7 +86,7 @@ def run(
     _write_buildings(out / "buildings.csv", example)
     policy.save(out / "home.policy")
     with replacing(out / "tuple.png") as temporary:
-        figure = tuple_figure(regions, steps.region_of(policy, lat, lon), np.array(drawn))
+        figure = tuple_figure(regions, policy.prior, steps.region_of(policy, lat, lon), drawn)
         figure.savefig(temporary, format="png", dpi=130)
     page = steps.report(out, "Hiding home buildings in Manhattan", policy, words, rows, read)
     if json_output:
@@ -106,9 +108,7 @@ def run(
     talk(f"   data:    {out / 'buildings.csv'}  (the example as a file, for distp fit and distp protect)")
 
 
-def _show_difference(
-    lat: np.ndarray, lon: np.ndarray, p: np.ndarray, q: np.ndarray, talk: object
-) -> None:
+def _show_difference(lat: np.ndarray, lon: np.ndarray, p: np.ndarray, q: np.ndarray, talk: object) -> None:
     assert callable(talk)
     for index in np.argsort(-np.abs(p - q))[:4]:
         talk(

@@ -16,7 +16,8 @@ DATA, TARGET, MAP = "Data", "Target", "Map"
 Lat = Annotated[str, typer.Option("--lat", help="Column with the latitude, degrees.", rich_help_panel=DATA)]
 Lon = Annotated[str, typer.Option("--lon", help="Column with the longitude, degrees.", rich_help_panel=DATA)]
 User = Annotated[
-    str | None, typer.Option("--user", help="Column with the person; people are then counted.", rich_help_panel=DATA)
+    str | None,
+    typer.Option("--user", help="Column with the person; people are then counted.", rich_help_panel=DATA),
 ]
 Time = Annotated[
     str | None,
@@ -49,15 +50,16 @@ Centre = Annotated[
 SizeKm = Annotated[
     str, typer.Option("--size-km", help="WIDTH,HEIGHT of the area around the center.", rich_help_panel=MAP)
 ]
-CellKm = Annotated[
-    float, typer.Option("--cell-km", help="Side of a region before quartering.", rich_help_panel=MAP)
-]
+CellKm = Annotated[float, typer.Option("--cell-km", help="Side of a region before quartering.", rich_help_panel=MAP)]
 RegionCount = Annotated[
-    int, typer.Option("--regions", help="Quarter crowded cells up to this number of regions.", rich_help_panel=MAP)
+    int,
+    typer.Option("--regions", help="Quarter crowded cells up to this number of regions.", rich_help_panel=MAP),
 ]
 RingKm = Annotated[
     float | None,
-    typer.Option("--ring-km", help="Border that is reported but holds no input. Default: a cell.", rich_help_panel=MAP),
+    typer.Option(
+        "--ring-km", help="Border that is reported but holds no input. Default: a cell.", rich_help_panel=MAP
+    ),
 ]
 Outside = Annotated[
     str,

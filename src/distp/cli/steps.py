@@ -100,11 +100,7 @@ def report(
     curves = []
     with progress("drawing the report") as step:
         for pair in policy.pairs:
-            curves.append(
-                dummies_curve(
-                    policy.mechanism.base, pair, policy.certificate.target_delta, progress=step
-                )
-            )
+            curves.append(dummies_curve(policy.mechanism.base, pair, policy.certificate.target_delta, progress=step))
     return write_report(
         folder, Study(title, policy.regions, policy.pairs, words, policy.certificate, curves, rows, read)
     )
@@ -118,11 +114,11 @@ def show_certificate(certificate: Certificate) -> None:
         [
             [
                 pair.name,
-                f"{pair.delta.upper:.6f}",
-                f"{pair.epsilon.upper:.4f}",
-                f"{pair.success.upper:.4f}",
-                f"{pair.success_unprotected.upper:.4f}",
-                f"{pair.recognised.upper:.3f}",
+                pair.delta.claim(),
+                pair.epsilon.claim(),
+                pair.success.claim(),
+                pair.success_unprotected.claim(),
+                pair.recognised.claim(3),
             ]
             for pair in certificate.pairs
         ],
@@ -141,9 +137,9 @@ def show_comparison(rows: Sequence[Compared]) -> None:
             [
                 row.mechanism,
                 f"{row.epsilon:g}",
-                f"{row.realised.upper:.6f}",
+                row.realised.claim(),
                 f"{row.loss:.3f}",
-                f"{row.success.upper:.4f}",
+                row.success.claim(),
                 row.parameter,
             ]
             for row in rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -150,9 +150,7 @@ def read_check_ins(
     if not usable.any():
         raise DataError(f"{path} has no usable row: {summary}")
     if bad > max_bad:
-        raise DataError(
-            f"{path}: {bad:.2%} of the rows are unusable, more than the {max_bad:.2%} allowed: {summary}"
-        )
+        raise DataError(f"{path}: {bad:.2%} of the rows are unusable, more than the {max_bad:.2%} allowed: {summary}")
     return CheckIns(
         str(path),
         frame,
@@ -176,7 +174,7 @@ def _read(path: Path, named: list[str], as_text: set[str], all_columns: bool) ->
                 separator=separator,
                 columns=None if all_columns else named,
                 # Numbers are parsed here, one by one, so that a bad one is a counted row and not a crash.
-                schema_overrides={column: pl.String for column in as_text},
+                schema_overrides=dict.fromkeys(as_text, pl.String),
                 infer_schema_length=None,
                 encoding="utf8-lossy",
             )
@@ -189,8 +187,8 @@ def _read(path: Path, named: list[str], as_text: set[str], all_columns: bool) ->
     raise DataError(f"cannot read {path}: the name must end in .csv, .csv.gz, .tsv, .tsv.gz or .parquet")
 
 
-def _require(path: Path, named: Sequence[str], present: Sequence[str] | object) -> None:
-    columns = list(present)  # type: ignore[call-overload]
+def _require(path: Path, named: Sequence[str], present: Iterable[str]) -> None:
+    columns = list(present)
     missing = [name for name in named if name not in columns]
     if missing:
         raise DataError(f"{path} has no column {missing[0]!r}; its columns are: {', '.join(columns)}")

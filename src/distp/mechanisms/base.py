@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +14,8 @@ from distp.checks import FloatArray, distribution
 from distp.errors import MechanismError, SpaceError
 from distp.spaces import Space, as_space
 
-Matrix = FloatArray | sparse.csr_array
+# scipy ships no types, so the sparse half is unchecked.
+Matrix: TypeAlias = FloatArray | sparse.csr_array
 
 
 class Mechanism(ABC):

@@ -42,9 +42,7 @@ class Channel(Mechanism):
     inputs: Space
     outputs: Space
 
-    def __init__(
-        self, matrix: ArrayLike | Matrix, inputs: Space | None = None, outputs: Space | None = None
-    ) -> None:
+    def __init__(self, matrix: ArrayLike | Matrix, inputs: Space | None = None, outputs: Space | None = None) -> None:
         array: Matrix
         if sparse.issparse(matrix):
             array = sparse.csr_array(matrix, dtype=np.float64, copy=True)

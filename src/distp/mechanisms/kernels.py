@@ -22,9 +22,8 @@ class _Kernel(Mechanism):
     def _softmin(self, cost: FloatArray) -> FloatArray:
         # Relative to the row's least cost: the largest weight is exactly 1, so nothing over- or underflows
         # in a way that matters, and no row is 0/0 however large epsilon is.
-        weight = np.exp(-cost)
-        weight /= weight.sum(axis=1, keepdims=True)
-        return weight
+        weight: FloatArray = np.exp(-cost)
+        return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
 
 def _excess(distances: FloatArray) -> FloatArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal, localcontext
 
 from distp.errors import ParameterError
 
@@ -40,6 +41,22 @@ class Bracket:
     def midpoint(self) -> float:
         """The middle, for plots; claim ``upper`` instead."""
         return self.upper if math.isinf(self.upper) else self.lower + self.width / 2
+
+    def claim(self, digits: int = 4) -> str:
+        """Return the upper end as text, rounded *up* to ``digits`` significant digits: what may be stated.
+
+        Examples
+        --------
+        >>> Bracket(0.00099921, 0.00099923).claim()
+        '0.0009993'
+        """
+        if self.upper == 0 or math.isinf(self.upper):
+            return f"{self.upper:g}"
+        decimals = digits - 1 - math.floor(math.log10(self.upper))
+        with localcontext() as context:
+            context.prec = 60
+            exact = Decimal(self.upper).quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_CEILING)
+        return f"{exact:f}" if 0 <= decimals <= 12 else f"{exact:.{digits - 1}E}".lower()
 
     def __contains__(self, value: float) -> bool:
         return self.lower <= value <= self.upper

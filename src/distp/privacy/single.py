@@ -30,9 +30,11 @@ def hockey_stick(P: FloatArray, Q: FloatArray, t: float, slack: float = 0.0) -> 
     excess = P - scaled(t, Q)
     terms = excess[excess > 0]
     value = math.fsum(terms)
-    # An entry that counts has t Q < P up to rounding, so its error is at most this share of 2 P.
-    error = (2 * slack + 6 * UNIT) * math.fsum(P[excess > -(2 * slack + 6 * UNIT) * P])
-    return Bracket(max(0.0, value * (1 - UNIT) - error), value * (1 + UNIT) + error)
+    # An entry that counts has t Q < P up to rounding, so its error is at most this share of 2 P. At t = 1 on
+    # exact laws only the subtraction rounds, and never across 0.
+    share = 0.0 if slack == 0 and t == 1 else 2 * slack + 6 * UNIT
+    error = share * math.fsum(P[excess > -share * P])
+    return Bracket(max(0.0, value * (1 - 4 * UNIT) - error), value * (1 + 4 * UNIT) + error)
 
 
 def inverse(P: FloatArray, Q: FloatArray, delta: float, slack: float = 0.0) -> Bracket:

@@ -43,9 +43,7 @@ def theorem3(dummies: int, outputs: int, beta: float, alpha: float) -> Theorem3:
     beta, alpha = positive(probability(beta, "beta"), "beta"), positive(alpha, "alpha")
     if alpha >= k / n:
         raise ParameterError(f"alpha must be below dummies/outputs = {k / n:g}, got {alpha:g}")
-    return Theorem3(
-        math.log((k + (alpha + beta) * n) / (k - alpha * n)), 2 * math.exp(-2 * alpha**2 / (k * beta**2))
-    )
+    return Theorem3(math.log((k + (alpha + beta) * n) / (k - alpha * n)), 2 * math.exp(-2 * alpha**2 / (k * beta**2)))
 
 
 def theorem3_epsilon(dummies: int, outputs: int, beta: float, delta: float) -> float:

@@ -23,7 +23,7 @@ round-off (entrywise bound c u log2 N), the power, and the rounding of the input
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 
@@ -39,6 +39,7 @@ MAX_LISTED = 20_000  # multisets; listing more costs longer than a transform
 _FIRST, _LAST = 1 << 12, 1 << 22  # grid points
 _TAIL = 46.0  # -ln of the probability left outside the window, about 1e-20
 _FFT = 8.0  # constant of the transform's error bound per level (6.7 for radix-2 butterflies)
+_TINY = 1e-120
 _LEAST = 1e-290  # below this a delta is only said to be below this
 _MAX_TILT = 300.0  # of exp(theta * largest term): its square stays in range
 
@@ -48,7 +49,8 @@ class TupleSum:
     """What `delta` needs of a pair and its dummies: the distinct terms, and what no dummy hides.
 
     ``a = P/nu`` and ``b = Q/nu`` with their probability ``weight`` under nu, for distinct (a, b); ``bare_p``
-    and ``bare_q`` are the entries of P and Q where nu is 0; ``slack`` bounds the relative error of P and Q.
+    and ``bare_q`` are the entries of P and Q where nu is 0, or so small (below 1e-120, ``hidden`` in sum) that
+    P/nu would leave the range of a double; ``slack`` bounds the relative error of P and Q.
     """
 
     a: FloatArray
@@ -58,30 +60,31 @@ class TupleSum:
     bare_q: FloatArray
     places: int
     slack: float
+    hidden: float = 0.0
 
     @classmethod
     def of(cls, P: FloatArray, Q: FloatArray, nu: FloatArray, places: int, slack: float) -> TupleSum:
         """Collect the distinct terms of ``P``, ``Q``, ``nu``, each of shape (|Y|,)."""
-        covered = nu > 0
+        covered = nu > _TINY
         weight = nu[covered]
-        with np.errstate(over="ignore"):
-            terms = P[covered] / weight + 1j * (Q[covered] / weight)
+        terms = P[covered] / weight + 1j * (Q[covered] / weight)
         terms, group, members = np.unique(terms, return_inverse=True, return_counts=True)
         # Adding up the weights of equal terms rounds at most once per member; m factors carry it.
         merged = slack + UNIT * (2 + places * float(members.max(initial=1) - 1))
         return cls(
             terms.real.copy(),
             terms.imag.copy(),
-            np.bincount(group, weights=weight, minlength=terms.size),
+            np.bincount(group, weights=weight, minlength=terms.size).astype(np.float64),
             P[~covered],
             Q[~covered],
             places,
             merged,
+            float(nu[~covered].sum()),
         )
 
     def swapped(self) -> TupleSum:
         """Return the same with P and Q exchanged."""
-        return TupleSum(self.b, self.a, self.weight, self.bare_q, self.bare_p, self.places, self.slack)
+        return replace(self, a=self.b, b=self.a, bare_p=self.bare_q, bare_q=self.bare_p)
 
     def delta(self, t: float, rtol: float, atol: float = 0.0) -> tuple[Bracket, float]:
         """Return the bracket of delta at ``t = e^epsilon``, and Q's probability of the test (``-d delta/d t``).
@@ -89,17 +92,22 @@ class TupleSum:
         Raises
         ------
         PrecisionError
-            The width stays above ``rtol`` times the value, and above ``atol``.
+            The width stays above ``rtol`` times the value, above ``atol``, and above what the rounding of P and
+            Q accounts for.
         """
         bare = hockey_stick(self.bare_p, self.bare_q, t, self.slack)
         # Dummies only help (theory 4.1): the bound without them always holds.
         alone = hockey_stick(self.a * self.weight, scaled(1.0, self.b) * self.weight, t, self.slack)
         points = _FIRST
         while True:
-            bracket, slope = self._on_grid(t, points)
+            bracket, slope, floor = self._on_grid(t, points)
             lower, upper = bracket.lower + bare.lower, min(bracket.upper, alone.upper) + bare.upper
+            if self.hidden:  # what treating a tiny nu as 0 can have changed
+                blur = 4 * self.places * (1 + t) * self.hidden
+                lower, upper = max(0.0, lower - blur), upper + blur
             result = Bracket(min(lower, upper), upper)
-            allowed = max(rtol * upper, atol)
+            # No grid can tell more than the rounding of P and Q leaves.
+            allowed = max(rtol * upper, atol, 4 * (floor + self.slack * bare.upper))
             if result.width <= allowed or upper <= _LEAST:
                 bare_slope = float(self.bare_q[self.bare_p > scaled(t, self.bare_q)].sum())
                 return result, slope + bare_slope
@@ -112,14 +120,16 @@ class TupleSum:
                     result,
                 )
 
-    def _on_grid(self, t: float, points: int) -> tuple[Bracket, float]:
+    def _on_grid(self, t: float, points: int) -> tuple[Bracket, float, float]:
+        """Return delta's bracket from one transform, Q's mass of the test, and the inputs' rounding in delta."""
         m, k = self.places, self.places - 1
         g = self.a - scaled(t, self.b)
         top = float(g.max(initial=-np.inf))
         rounding = 2 * self.slack + 10 * UNIT
         near = g > -rounding * self.a
-        if top <= 0:
-            return Bracket(0.0, rounding * float(self.weight[near] @ self.a[near])), 0.0
+        if top <= _LEAST:  # and so is the mean of the positive parts
+            floor = rounding * float(self.weight[near] @ self.a[near])
+            return Bracket(0.0, floor + 2 * max(top, 0.0)), 0.0, floor
         # One term below -k * top outweighs all others: such tuples add nothing to the positive part.
         alive = g > -k * top * (1 + 1e-9)
         g, weight, a, b = g[alive], self.weight[alive], self.a[alive], self.b[alive]
@@ -139,7 +149,7 @@ class TupleSum:
         tilted /= total
 
         sums, error = _self_convolve(tilted, grid, k, points, first)
-        outside = _tail_outside(tilted, grid * step, k, first * step, points * step)
+        outside = _tail_outside(tilted, np.asarray(grid * step, dtype=np.float64), k, first * step, points * step)
 
         # tail[i] = sum over s >= first + i of e^(-theta s) Pr[S = s]; only s > -max(grid) can matter.
         s = first + np.arange(points)
@@ -164,13 +174,9 @@ class TupleSum:
         strayed = 2 * outside * float(np.abs(grid * step) @ tilted) * total
         exponent = max(theta * top, min(theta * -float(g.min()), 700.0))
         relative = UNIT * (2 * points + 2 * g.size + m * (4 * exponent + 20) + 4 * k * abs(math.log(total)) + 64)
-        slip = (
-            float(size @ weight_noise)
-            + strayed
-            + relative * float(size @ hit)
-            + rounding * (P_test + t * Q_test if math.isfinite(t) else P_test)
-        )
-        return _rescale(k * math.log(total), lower - slip, upper + slip, Q_test)
+        inputs = rounding * (P_test + (t * Q_test if math.isfinite(t) else 0.0))
+        slip = float(size @ weight_noise) + strayed + relative * float(size @ hit) + inputs
+        return _rescale(k * math.log(total), lower - slip, upper + slip, Q_test, inputs)
 
 
 def as_single_report(terms: TupleSum) -> tuple[FloatArray, FloatArray, float] | None:
@@ -244,9 +250,7 @@ def _window(g: FloatArray, weight: FloatArray, theta: float, k: int, points: int
     return step, math.floor((k * mean - 1.01 * below) / step) - min(k, points // 8) - 2
 
 
-def _self_convolve(
-    pmf: FloatArray, grid: IntArray, k: int, points: int, first: int
-) -> tuple[FloatArray, float]:
+def _self_convolve(pmf: FloatArray, grid: IntArray, k: int, points: int, first: int) -> tuple[FloatArray, float]:
     """Return the law of the sum of ``k`` draws on the window, and a bound on its error in the 2-norm."""
     cyclic = np.bincount(grid % points, weights=pmf, minlength=points)
     spectrum = fft.rfft(cyclic)
@@ -277,11 +281,13 @@ def _tail_outside(pmf: FloatArray, values: FloatArray, k: int, start: float, len
     return min(1.0, below + above)
 
 
-def _rescale(log_scale: float, lower: float, upper: float, slope: float) -> tuple[Bracket, float]:
+def _rescale(
+    log_scale: float, lower: float, upper: float, slope: float, floor: float
+) -> tuple[Bracket, float, float]:
     """Multiply by ``e^log_scale`` without losing the direction of either end."""
     if log_scale + math.log(max(upper, 1e-300)) < math.log(_LEAST):
-        return Bracket(0.0, _LEAST), 0.0
+        return Bracket(0.0, _LEAST), 0.0, 0.0
     # Split the factor in two so that neither half leaves the range of a double.
     half = math.exp(log_scale / 2)
-    low = max(0.0, lower * half * half * (1 - 1e-13))
-    return Bracket(low, max(low, upper * half * half * (1 + 1e-13))), slope * half * half
+    low, high = (max(0.0, end * half * half) for end in (lower * (1 - 1e-13), upper * (1 + 1e-13)))
+    return Bracket(min(low, high), high), slope * half * half, floor * half * half

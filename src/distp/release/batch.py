@@ -63,9 +63,7 @@ def protect_file(
             raise DataError(f"--keep {name}: the true coordinates are never written")
         if name == COLUMN or name.startswith(f"{COLUMN}_"):
             raise DataError(f"--keep {name}: that name is taken by the report")
-    read = read_check_ins(
-        source, lat=lat, lon=lon, keep=keep, all_columns=False, max_bad=1.0 if empty else 0.0
-    )
+    read = read_check_ins(source, lat=lat, lon=lon, keep=keep, all_columns=False, max_bad=1.0 if empty else 0.0)
     inputs = policy.locate(read.lat, read.lon)
     outside = np.flatnonzero(inputs < 0)
     if outside.size and not empty:
@@ -81,7 +79,7 @@ def protect_file(
     rows[read.row_numbers[inside] - 1] = np.arange(drawn.shape[0])
     lists = pl.Series(COLUMN, drawn, dtype=pl.Array(pl.UInt16 if drawn.itemsize == 2 else pl.UInt32, places))
     report = lists.gather(pl.Series(rows).replace(-1, None))
-    frame = read.source.select(keep).with_columns(report)
+    frame = pl.DataFrame([*(read.source[name] for name in keep), report])
     with replacing(path) as temporary:
         if path.suffix == ".parquet":
             frame.write_parquet(temporary)

@@ -69,9 +69,7 @@ def by_weight(weights: Weights, rows: IntArray, source: Source) -> IntArray:
     return result
 
 
-def tuples(
-    channel: Weights, dummies: Weights | None, count: int, inputs: IntArray, source: Source
-) -> IntArray:
+def tuples(channel: Weights, dummies: Weights | None, count: int, inputs: IntArray, source: Source) -> IntArray:
     """Return a tuple for each input, shape (n, count + 1): the real report at a uniformly random place.
 
     Source: theory 3.3, Algorithm 1.

@@ -100,9 +100,7 @@ def quantised(mechanism: Tupling) -> tuple[Tupling, Weights, Weights | None]:
     )
 
 
-def from_weights(
-    channel: Weights, dummies: Weights | None, count: int, inputs: Space, outputs: Space
-) -> Tupling:
+def from_weights(channel: Weights, dummies: Weights | None, count: int, inputs: Space, outputs: Space) -> Tupling:
     """Return the tupling mechanism of the given integer weights."""
     base = Channel(channel.matrix(), inputs, outputs)
     return Tupling(base, count, None if dummies is None else dummies.matrix().toarray()[0])

@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from distp.calibration import Compared
-from distp.calibration.curves import DummiesCurve
+from distp.calibration.curves import MORE_DUMMIES, DummiesCurve
 from distp.certificates import Certificate
 from distp.checks import FloatArray
 from distp.distributions import Pair
@@ -36,14 +36,12 @@ def map_figure(regions: Regions, pair: Pair) -> Figure:
     wide = regions.box.width / regions.box.height
     figure = Figure(figsize=(11.5, min(7.5, 2.75 / wide + 0.9)), layout="constrained")
     axes = figure.subplots(1, 3, sharey=True)
-    area = regions.cells[: len(regions.inputs), 2] ** 2
-    p, q = pair.p / area, pair.q / area
-    shared = PowerNorm(0.5, 0, float(max(p.max(), q.max())))
+    shared = PowerNorm(0.5, 0, float(max(pair.p.max(), pair.q.max())))
     titles = (f"with: {pair.name}", f"without: {pair.name}")
-    for ax, values, title in zip(axes[:2], (p, q), titles, strict=True):
+    for ax, values, title in zip(axes[:2], (pair.p, pair.q), titles, strict=True):
         drawn = _cells(ax, regions, values, "YlGnBu", shared)
         ax.set_title(_short(title), fontsize=10)
-    figure.colorbar(drawn, ax=axes[:2], label="probability per km²", shrink=0.75, pad=0.01)
+    figure.colorbar(drawn, ax=axes[:2], label="probability of the region", shrink=0.75, pad=0.01)
     reach = float(np.abs(pair.p - pair.q).max())
     drawn = _cells(axes[2], regions, pair.p - pair.q, "RdBu_r", TwoSlopeNorm(0, -reach, reach))
     axes[2].set_title("difference: what gives it away", fontsize=10)
@@ -63,23 +61,25 @@ def dummies_figure(curve: DummiesCurve, certificate: Certificate) -> Figure:
     ):
         upper = np.array([bracket.upper for bracket in brackets])
         ax.plot(k[np.isfinite(upper)], upper[np.isfinite(upper)], style, color=colour, label=label, ms=4)
-    bound = np.array(curve.theorem3)
-    finite = np.isfinite(bound)
-    if finite.any():
-        ax.plot(k[finite], bound[finite], "^:", color=_GREY, label="Theorem 3 of the paper", ms=4)
-    else:
-        ax.plot([], [], "^:", color=_GREY, label=f"Theorem 3: proves nothing up to {k[-1]} dummies")
+    proven = list(curve.theorem3)
+    enough = [i for i, (_, bound) in enumerate(proven) if bound <= certificate.target_epsilon]
+    proven = proven[: enough[0] + 1] if enough else proven
+    label = "Theorem 3 of the paper" + ("" if proven else f": proves nothing up to {MORE_DUMMIES[-1]:,} dummies")
+    ax.plot(*zip(*proven, strict=True) if proven else ([], []), "^:", color=_GREY, label=label, ms=4)
     ax.axhline(certificate.target_epsilon, color="black", lw=0.8)
     ax.annotate(
         f" target ε = {certificate.target_epsilon:g}",
-        (k[-1], certificate.target_epsilon),
-        ha="right",
+        (k[0], certificate.target_epsilon),
+        ha="left",
         va="bottom",
         fontsize=8,
     )
     ax.set_xscale("log")
     ax.set_yscale("log")
-    _plain_ticks(ax, k.tolist())
+    last = max(k[-1], *(dummies for dummies, _ in proven)) if proven else k[-1]
+    _plain_ticks(
+        ax, [tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000) if tick <= last]
+    )
     ax.set_xlabel("number of dummies")
     ax.set_ylabel(f"ε at δ = {curve.delta:g} (less is more private)")
     ax.legend(fontsize=8, frameon=False)
@@ -124,7 +124,12 @@ def attack_figure(curve: DummiesCurve, certificate: Certificate, pair_name: str)
     k = np.array(curve.dummies)
     bare = next(p for p in certificate.pairs if p.name == pair_name).success_unprotected.upper
     ax.plot(
-        k, [b.upper for b in curve.success], "o-", color=COLOURS["tupling"], ms=4, label="one tuple, best attacker"
+        k,
+        [b.upper for b in curve.success],
+        "o-",
+        color=COLOURS["tupling"],
+        ms=4,
+        label="one tuple, best attacker",
     )
     for level, text, style in (
         (bare, f"no protection: {bare:.3f}", "--"),
@@ -148,16 +153,16 @@ def attack_figure(curve: DummiesCurve, certificate: Certificate, pair_name: str)
     return figure
 
 
-def tuple_figure(regions: Regions, true_input: int, drawn: FloatArray) -> Figure:
-    """Draw one tuple: what the receiver sees, and (for us only) where the person is."""
+def tuple_figure(regions: Regions, law: FloatArray, true_input: int, drawn: Sequence[int]) -> Figure:
+    """Draw one tuple over the law of the inputs: where the person is (for us only), what the receiver sees."""
     wide = regions.box.width / regions.box.height
     figure = Figure(figsize=(8.2, min(6.5, 3.6 / wide + 1)), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
     for ax, title in zip(axes, ("the person", "what the receiver sees"), strict=True):
-        _cells(ax, regions, np.zeros(len(regions.inputs)), "Greys", Normalize(0, 1))
+        _cells(ax, regions, law, "Greys", PowerNorm(0.5, 0, 4 * float(law.max())))  # pale: only the backdrop
         ax.set_title(title, fontsize=10)
     _mark(axes[0], regions, [true_input], COLOURS["PL"])
-    _mark(axes[1], regions, np.unique(drawn).tolist(), COLOURS["tupling"])
+    _mark(axes[1], regions, sorted(set(drawn)), COLOURS["tupling"])
     axes[0].set_ylabel("km north")
     return figure
 
@@ -188,7 +193,7 @@ def _mark(ax: Axes, regions: Regions, chosen: Sequence[int], colour: str) -> Non
     for region in chosen:
         west, south, side = regions.cells[region]
         ax.add_patch(Rectangle((west, south), side, side, facecolor=colour, edgecolor=colour, lw=1))
-        if side < regions.box.height / 30:  # small on the page: a ring around it keeps it visible
+        if side < regions.box.height / 60:  # small on the page: a ring around it keeps it visible
             ax.plot([west + side / 2], [south + side / 2], "o", ms=11, mfc="none", mec=colour, mew=1.2)
 
 

@@ -78,9 +78,7 @@ def write_report(folder: str | Path, study: Study) -> Path:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    html = environment.get_template("report.html").render(
-        study=study, certificate=study.certificate, figures=shown
-    )
+    html = environment.get_template("report.html").render(study=study, certificate=study.certificate, figures=shown)
     page = place / "report.html"
     with replacing(page) as temporary:
         temporary.write_text(html, encoding="utf-8")

@@ -74,6 +74,8 @@ class Box:
     height: float
 
     def __post_init__(self) -> None:
+        for name in ("lat", "lon", "west", "south", "width", "height"):
+            object.__setattr__(self, name, float(getattr(self, name)))
         coordinates(self.lat, self.lon)
         if abs(self.lat) > MAX_LATITUDE:
             raise CoordinateError(

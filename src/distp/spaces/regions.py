@@ -223,7 +223,8 @@ class Regions(Space):
         return list(zip(lat.tolist(), lon.tolist(), strict=True))
 
     def __repr__(self) -> str:
-        return f"Regions({len(self)} regions, {len(self.inputs)} of them inputs, around {self.box.lat:.4f}, {self.box.lon:.4f})"
+        where = f"around {self.box.lat:.4f}, {self.box.lon:.4f}"
+        return f"Regions({len(self)} regions, {len(self.inputs)} of them inputs, {where})"
 
 
 def _shape(box: Box, cell_km: float) -> tuple[int, int]:
@@ -262,9 +263,7 @@ def _check_not_swapped(
         raise CoordinateError(f"none of the {lat.size} points lies in the box")
 
 
-def median_box(
-    lat: ArrayLike, lon: ArrayLike, width: float, height: float, weights: ArrayLike | None = None
-) -> Box:
+def median_box(lat: ArrayLike, lon: ArrayLike, width: float, height: float, weights: ArrayLike | None = None) -> Box:
     """Return the box of ``width`` by ``height`` km around the median point.
 
     Raises
@@ -323,7 +322,14 @@ def _quarter(
                 part = members[(east_half == east) & (north_half == north)]
                 heapq.heappush(
                     heap,
-                    (-float(mass[part].sum()), serial, west + east * side, south + north * side, depth + 1, part),
+                    (
+                        -float(mass[part].sum()),
+                        serial,
+                        west + east * side,
+                        south + north * side,
+                        depth + 1,
+                        part,
+                    ),
                 )
                 serial += 1
     done.extend((west, south, 0.5**depth) for _, _, west, south, depth, _ in heap)

@@ -1,0 +1,301 @@
+"""The accountant against brute force, printed vectors, and the faults that an accountant can have."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distp import Channel, Identity, RandomizedResponse, RestrictedLaplace, Tupling, delta, epsilon
+from distp.errors import DistributionError, ParameterError, PrecisionError
+from distp.privacy import accountant
+from distp.privacy.tuples import MAX_LISTED, TupleSum, as_single_report
+from helpers import brute_delta, distributions
+
+P = [0.5, 0.3, 0.2, 0.0]
+Q = [0.1, 0.2, 0.3, 0.4]
+NU = [0.4, 0.3, 0.2, 0.1]
+
+# Theory, section 11, V1: (dummy law, k): HS at epsilon 0, 0.5, 1, both orders.
+V1 = {
+    ("uniform", 0): [(0.5, 0.5), (0.3351278729, 0.4), (0.2281718172, 0.4)],
+    ("uniform", 1): [(0.325, 0.325), (0.1702557459, 0.2189098412), (0.0570429543, 0.1390859086)],
+    ("uniform", 2): [(0.275, 0.275), (0.1037012379, 0.1401918094), (0.0275536929, 0.0713036929)],
+    ("uniform", 5): [
+        (0.1904296875, 0.1904296875),
+        (0.0406877097, 0.0588062921),
+        (0.0029643199, 0.0143669787),
+    ],
+    ("given", 1): [(0.39, 0.39), (0.2226918094, 0.2951278729), (0.0912687269, 0.1881718172)],
+    ("given", 2): [(0.336, 0.336), (0.1587967948, 0.2007429586), (0.0522837084, 0.0698321632)],
+}
+
+
+def grid_delta(p, q, nu, k, t, rtol=1e-4):
+    """Evaluate by Fourier transform even where listing all multisets would be exact."""
+    terms = TupleSum.of(np.asarray(p, float), np.asarray(q, float), np.asarray(nu, float), k + 1, 0.0)
+    return terms.delta(t, rtol)[0]
+
+
+@pytest.mark.parametrize(("law", "k"), V1)
+def test_vector_v1_to_all_printed_digits_in_both_orders(law, k):
+    mechanism = Tupling(Identity(4), k, None if law == "uniform" else NU)
+    for eps, (forward, backward) in zip((0.0, 0.5, 1.0), V1[law, k], strict=True):
+        for (a, b), expected in (((P, Q), forward), ((Q, P), backward)):
+            found = delta(mechanism, a, b, eps, ordered=True)
+            assert found.upper == pytest.approx(expected, abs=6e-11)
+            assert found.width < 1e-12
+        assert delta(mechanism, P, Q, eps).upper == pytest.approx(max(forward, backward), abs=6e-11)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_bracket_contains_brute_force_over_all_tuples(data):
+    n, k = data.draw(st.integers(1, 4)), data.draw(st.integers(0, 3))
+    p, q, nu = (data.draw(distributions(n)) for _ in range(3))
+    eps = data.draw(st.sampled_from([0.0, 1e-9, 0.1, 0.5, 1.0, 3.0, 10.0]))
+    exact = brute_delta(p, q, nu, k, math.exp(eps))
+    found = delta(Tupling(Identity(n), k, nu), p, q, eps, ordered=True)
+    assert Fraction(found.lower) <= exact <= Fraction(found.upper)
+    assert found.width <= 1e-12
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_fourier_bracket_contains_brute_force_over_all_tuples(data):
+    n, k = data.draw(st.integers(2, 4)), data.draw(st.integers(1, 3))
+    p, q, nu = (data.draw(distributions(n)) for _ in range(3))
+    t = math.exp(data.draw(st.sampled_from([0.0, 1e-9, 0.1, 0.5, 1.0, 3.0])))
+    exact = brute_delta(p, q, nu, k, t)
+    try:
+        found = grid_delta(p, q, nu, k, t)
+    except PrecisionError as error:  # wider than asked, but it must be right all the same
+        found = error.bracket
+    assert Fraction(found.lower) <= exact <= Fraction(found.upper)
+
+
+def test_fourier_and_listing_agree_where_both_apply():
+    rng = np.random.default_rng(5)
+    for k in (3, 8, 20):
+        p, q, nu = rng.dirichlet(np.ones(5), size=3)
+        terms = TupleSum.of(p, q, nu, k + 1, 0.0)
+        listed = as_single_report(terms)
+        assert listed is not None
+        assert listed[0].size <= 2 * MAX_LISTED
+        for eps in (0.0, 0.3, 1.0, 2.0):
+            one = accountant.SingleReport(*listed).delta(math.exp(eps))
+            two = terms.delta(math.exp(eps), 1e-5)[0]
+            assert two.lower <= one.upper
+            assert one.lower <= two.upper
+            assert two.width <= 1e-5 * two.upper + 1e-300
+
+
+def dirac_tv(n: int, k: int, t: float) -> float:
+    """Theory 4.6, 3.8: A = identity, two point masses among n outputs, by the multinomial of their counts."""
+    m, total = k + 1, 0.0
+    for c in range(1, m + 1):
+        both = math.comb(m, c) * (2 / n) ** c * (1 - 2 / n) ** (m - c)
+        if both == 0.0:
+            continue
+        total += both * sum(math.comb(c, j) / 2**c * max(0.0, j - t * (c - j)) for j in range(c + 1))
+    return n / m * total
+
+
+@pytest.mark.parametrize(
+    ("k", "tv", "at_one"), [(1, 0.99638, 0.99638), (10, 0.96492, 0.96435), (100, 0.73698, 0.69716)]
+)
+def test_vector_v6_two_point_masses(k, tv, at_one):
+    p, q = np.zeros(276), np.zeros(276)
+    p[3], q[200] = 1, 1
+    mechanism = Tupling(Identity(276), k)
+    for eps, printed in ((0.0, tv), (1.0, at_one)):
+        found = delta(mechanism, p, q, eps)
+        assert found.upper == pytest.approx(printed, abs=6e-6)
+        exact = dirac_tv(276, k, math.exp(eps))
+        assert found.lower - 1e-12 <= exact <= found.upper + 1e-12
+
+
+def test_large_tuples_contain_the_multinomial_value_of_v6():
+    p, q = np.zeros(276), np.zeros(276)
+    p[0], q[1] = 1, 1
+    exact = dirac_tv(276, 276, math.e)
+    found = delta(Tupling(Identity(276), 276), p, q, 1.0)
+    assert found.lower <= exact * (1 + 1e-11)
+    assert exact * (1 - 1e-11) <= found.upper
+    assert found.upper == pytest.approx(0.38418, abs=6e-6)
+
+
+def paper_size(seed: int = 3):
+    rng = np.random.default_rng(seed)
+    return (
+        rng.dirichlet(np.full(276, 0.5)),
+        rng.dirichlet(np.full(276, 0.5)),
+        rng.dirichlet(np.full(276, 3.0)),
+    )
+
+
+def sampled_delta(p, q, nu, k, t, draws, seed):
+    """Estimate delta by drawing tuples under p; return the mean and its standard error."""
+    rng = np.random.default_rng(seed)
+    values = rng.choice(p.size, size=(draws, k + 1), p=nu)
+    values[:, 0] = rng.choice(p.size, size=draws, p=p)
+    ratio = (q / nu)[values].sum(axis=1) / (p / nu)[values].sum(axis=1)
+    gain = np.maximum(0.0, 1 - t * ratio)
+    return gain.mean(), gain.std() / math.sqrt(draws)
+
+
+@pytest.mark.parametrize(("k", "eps"), [(5, 0.5), (20, 0.5), (20, 1.0)])
+def test_paper_size_bracket_agrees_with_sampled_tuples(k, eps):
+    p, q, nu = paper_size()
+    found = delta(Tupling(Identity(276), k, nu), p, q, eps, ordered=True)
+    mean, error = sampled_delta(p, q, nu, k, math.exp(eps), 200_000, 11)
+    assert abs(found.midpoint - mean) < 5 * error
+    assert found.width <= 1e-4 * found.upper
+
+
+def test_fault_one_order_only_is_noticed():
+    mechanism = Tupling(Identity(4), 2)
+    assert delta(mechanism, P, Q, 1.0) == delta(mechanism, Q, P, 1.0)
+    assert delta(mechanism, P, Q, 1.0).lower > 2 * delta(mechanism, P, Q, 1.0, ordered=True).upper
+
+
+def test_fault_dummy_law_ignored_is_noticed():
+    given, uniform = Tupling(Identity(4), 2, NU), Tupling(Identity(4), 2)
+    assert abs(delta(given, P, Q, 0.5).lower - delta(uniform, P, Q, 0.5).upper) > 0.05
+
+
+def test_fault_off_by_one_in_the_number_of_dummies_is_noticed():
+    values = [delta(Tupling(Identity(4), k), P, Q, 0.5).upper for k in range(4)]
+    assert values[0] == pytest.approx(0.4)  # no dummy: the channel itself
+    assert all(a - b > 0.02 for a, b in itertools.pairwise(values))
+
+
+def test_dummy_law_with_zeros_adds_what_no_dummy_hides():
+    nu = [0.5, 0.5, 0.0, 0.0]
+    found = delta(Tupling(Identity(4), 2, nu), P, Q, 0.5, ordered=True)
+    assert Fraction(found.lower) <= brute_delta(P, Q, nu, 2, math.exp(0.5)) <= Fraction(found.upper)
+
+
+def test_delta_far_below_round_off_keeps_its_relative_precision():
+    p, q, _ = paper_size(9)
+    mechanism = Tupling(Identity(276), 60)
+    found = delta(mechanism, p, q, 2.0)
+    assert 0 < found.lower < found.upper < 1e-10
+    assert found.width <= 1e-4 * found.upper
+    # Chernoff's bound (theory 4.3) lies above, and not by orders of magnitude.
+    a, b = p * 276, q * 276
+    bounds = []
+    for x, y in ((a, b), (b, a)):
+        g = x - math.exp(2.0) * y
+        theta = np.geomspace(1e-3, 10, 400)
+        log_moment = np.log([np.exp(s * g).mean() for s in theta])
+        bounds.append(float(np.exp(np.min(61 * log_moment - 1 - np.log(theta)))) / 61)
+    assert found.upper <= max(bounds) <= 100 * found.upper
+
+
+def test_delta_falls_with_epsilon_and_with_dummies():
+    p, q, _ = paper_size(4)
+    curve = [delta(Tupling(Identity(276), 10), p, q, e) for e in np.linspace(0, 4, 17)]
+    assert all(b.upper <= a.upper and b.lower <= a.upper for a, b in itertools.pairwise(curve))
+    more = [delta(Tupling(Identity(276), k), p, q, 0.5) for k in (0, 1, 2, 4, 9, 30, 100)]
+    assert all(b.upper < a.lower for a, b in itertools.pairwise(more))
+
+
+def test_identical_distributions_give_nothing():
+    p, _, nu = paper_size()
+    for k in (0, 1, 10):
+        assert delta(Tupling(Identity(276), k, nu), p, p, 0.0).upper < 1e-11
+        assert epsilon(Tupling(Identity(276), k, nu), p, p, 1e-6).upper == 0.0
+
+
+def test_relabelling_outputs_changes_nothing():
+    p, q, nu = paper_size()
+    order = np.random.default_rng(0).permutation(276)
+    one = delta(Tupling(Identity(276), 10, nu), p, q, 0.5)
+    two = delta(Tupling(Identity(276), 10, nu[order]), p[order], q[order], 0.5)
+    assert one.lower <= two.upper
+    assert two.lower <= one.upper
+
+
+def test_post_processing_the_base_never_hurts():
+    rng = np.random.default_rng(2)
+    first, second = rng.dirichlet(np.ones(4), size=4), rng.dirichlet(np.ones(4), size=4)
+    for eps in (0.0, 0.5, 1.0):
+        before = delta(Channel(first), P, Q, eps)
+        after = delta(Channel(first @ second), P, Q, eps)
+        assert after.lower <= before.upper + 1e-15
+
+
+@pytest.mark.parametrize("k", [0, 1, 3, 10, 40])
+@pytest.mark.parametrize("target", [0.2, 1e-2, 1e-3, 1e-5])
+def test_epsilon_is_the_inverse_of_delta(k, target):
+    p, q, nu = paper_size(6)
+    mechanism = Tupling(Identity(276), k, nu)
+    found = epsilon(mechanism, p, q, target)
+    assert found.width <= 1.2e-4 * found.upper
+    assert delta(mechanism, p, q, found.upper * (1 + 1e-9), rtol=1e-6).upper <= target * (1 + 2e-6)
+    if found.lower > 0:
+        assert delta(mechanism, p, q, found.lower * (1 - 1e-9), rtol=1e-6).lower >= target * (1 - 2e-6)
+
+
+def test_epsilon_at_the_edges():
+    mechanism = Tupling(Identity(4), 3)
+    assert epsilon(mechanism, P, Q, 0.0).lower == math.inf  # an output that only Q has
+    assert epsilon(mechanism, P, Q, 0.999).upper == 0.0
+    assert epsilon(mechanism, P, Q, 1.0).upper == 0.0
+    inner = Tupling(RandomizedResponse(4, 2.0), 30)
+    ratio = RandomizedResponse(4, 2.0)
+    pure = max(float(np.max(np.abs(np.log(ratio.lift(a) / ratio.lift(b))))) for a, b in ((P, Q), (Q, P)))
+    # Theory 4.1: dummies do not lower the pure epsilon.
+    assert epsilon(inner, P, Q, 0.0).upper == pytest.approx(pure, rel=1e-9)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_single_report_inverse_matches_the_piecewise_linear_curve(data):
+    n = data.draw(st.integers(1, 6))
+    p, q = data.draw(distributions(n)), data.draw(distributions(n))
+    target = data.draw(st.sampled_from([0.0, 1e-12, 1e-6, 1e-3, 0.1, 0.5, 1.0]))
+    found = epsilon(Identity(n), p, q, target, ordered=True)
+    curve = accountant.SingleReport(np.asarray(p), np.asarray(q), 0.0)
+    if found.upper < 700:
+        assert curve.delta(math.exp(found.upper)).lower <= target
+    if 0 < found.lower < math.inf:
+        assert curve.delta(math.exp(found.lower) * (1 - 1e-9)).upper >= target
+
+
+def test_huge_epsilon_neither_overflows_nor_goes_negative():
+    mechanism = Tupling(RestrictedLaplace(np.arange(12.0), 0.7, 3.0), 5)
+    p, q = np.full(12, 1 / 12), np.eye(12)[0]
+    for eps in (50.0, 500.0, 5e3, 1e300, math.inf):
+        found = delta(mechanism, p, q, eps)
+        assert 0 <= found.lower <= found.upper <= 1
+    assert delta(Identity(12), p, q, math.inf).upper == pytest.approx(11 / 12)
+
+
+def test_bad_arguments_are_named():
+    mechanism = Tupling(Identity(4), 2)
+    for bad in (-1.0, math.nan):
+        with pytest.raises(ParameterError, match="epsilon"):
+            delta(mechanism, P, Q, bad)
+    for bad in (-0.1, 1.1, math.nan):
+        with pytest.raises(ParameterError, match="delta"):
+            epsilon(mechanism, P, Q, bad)
+    with pytest.raises(DistributionError, match="p has 3 entries"):
+        delta(mechanism, [0.5, 0.3, 0.2], Q, 1.0)
+    with pytest.raises(DistributionError, match=r"q\[1\]"):
+        delta(mechanism, P, [1.5, -0.5, 0, 0], 1.0)
+    with pytest.raises(DistributionError, match="sums to"):
+        delta(mechanism, [0.5, 0.3, 0.1, 0.0], Q, 1.0)
+
+
+def test_width_out_of_reach_is_an_error_that_carries_the_bracket():
+    p, q, _ = paper_size()
+    with pytest.raises(PrecisionError) as caught:
+        delta(Tupling(Identity(276), 50), p, q, 0.3, rtol=1e-13)
+    assert caught.value.bracket.width > 0

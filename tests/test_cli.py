@@ -1,0 +1,326 @@
+"""The commands, as a new user would type them, with wrong input too. Real files, real processes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from distp import Policy
+from distp.cli import audit, compare, demo, fit, protect, query
+from distp.cli.app import app
+from helpers import shared
+
+DISTP = [str(Path(sys.executable).with_name("distp"))]
+COMMANDS = (demo, fit, protect, query, audit, compare)
+
+
+def run(arguments: list[str], cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([*DISTP, *arguments], cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    """Return a folder where the demo has run."""
+    folder = tmp_path_factory.mktemp("demo")
+    (folder / "said.txt").write_text(run(["demo"], folder).stdout)
+    return folder
+
+
+def test_demo_shows_the_whole_way(place):
+    said = (place / "said.txt").read_text()
+    for step in (
+        "399 regions, 335 of them inputs",
+        "distributions",
+        "attacker without protection",
+        "dummies",
+        "certificate",
+        "one report",
+        "not covered",
+        "report.html",
+        "home.policy",
+    ):
+        assert step in said
+    for mechanism in ("RR", "PL", "PG", "tupling"):
+        assert re.search(rf"^ +{mechanism} ", said, re.MULTILINE)
+    assert len(re.findall(r"^   region +\d+", said, re.MULTILINE)) == 11
+    files = {path.name for path in (place / "distp-demo").iterdir()}
+    assert files == {
+        "report.html",
+        "home.policy",
+        "buildings.csv",
+        "map.png",
+        "dummies.png",
+        "attack.png",
+        "loss.png",
+        "tuple.png",
+    }
+
+
+def test_report_is_self_contained(place):
+    html = (place / "distp-demo/report.html").read_text()
+    assert not re.findall(r"""(?:src|href)=["'](?!data:)""", html)
+    assert "http" not in re.sub(r'src="data:[^"]*"', "", html)
+    assert html.count("data:image/png;base64,") == 4
+    assert "What this does not protect" in html
+    for name in ("map", "dummies", "attack", "loss"):
+        assert (place / f"distp-demo/{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("module", COMMANDS, ids=lambda module: module.NAME)
+def test_help_has_an_example_that_runs(place, module):
+    words = shlex.split(module.EXAMPLE)
+    assert words[:2] == ["distp", module.NAME]
+    text = run([module.NAME, "--help"], place).stdout
+    flat = re.sub(r"[\s│]+", "", text)
+    assert re.sub(r"\s+", "", f"Example: {module.EXAMPLE}") in flat
+    if module is not demo:  # that one has run already
+        run(words[1:], place)
+
+
+def test_version_and_bare_call():
+    runner = CliRunner()
+    assert runner.invoke(app, ["--version"]).output.startswith("distp ")
+    assert "demo" in runner.invoke(app, []).output
+
+
+def test_fit_protect_audit_agree_with_each_other(place):
+    done = run(
+        [
+            "fit",
+            "distp-demo/buildings.csv",
+            "--lat",
+            "lat",
+            "--lon",
+            "lon",
+            "--attribute",
+            "home: kind == 'home'",
+        ]
+        + [
+            "--size-km",
+            "12,22",
+            "--regions",
+            "400",
+            "--outside",
+            "nearest",
+            "--max-dummies",
+            "5",
+            "--no-report",
+        ]
+        + ["--epsilon", "0.8", "--delta", "0.002", "--out", "near.policy", "--json"],
+        place,
+    )
+    fitted = json.loads(done.stdout)
+    assert fitted["holds"]
+    assert fitted["dummies"] == 5
+    assert fitted["certificate"]["pairs"][0]["delta"]["upper"] <= 0.002
+    out = json.loads(
+        run(
+            ["protect", "distp-demo/buildings.csv", "--policy", "near.policy", "--lat", "lat", "--lon", "lon"]
+            + ["--keep", "kind", "--out", "near.parquet", "--json"],
+            place,
+        ).stdout
+    )
+    assert out == {"out": "near.parquet", "rows": 42227, "empty": 0, "places": 6}
+    written = pl.read_parquet(place / "near.parquet")
+    assert written.columns == ["kind", "report"]  # true coordinates never
+    assert written.height == 42227
+    assert written["report"].dtype == pl.Array(pl.UInt16, 6)
+    assert written["kind"].equals(pl.read_csv(place / "distp-demo/buildings.csv")["kind"])
+    policy = Policy.load(place / "near.policy")
+    assert written["report"].to_numpy().max() < len(policy.regions)
+    audited = json.loads(run(["audit", "near.policy", "--json"], place).stdout)
+    assert audited["holds"]
+    assert audited["agrees_with_file"]
+    assert audited["recomputed"] == fitted["certificate"]
+
+
+def test_audit_on_other_data_can_find_the_claim_false(place):
+    buildings = pl.read_csv(place / "distp-demo/buildings.csv")
+    middle = buildings["lat"].median()
+    north = buildings.filter((pl.col("lat") > middle) == (pl.col("kind") == "home"))
+    north.write_csv(place / "north.csv")
+    words = ["audit", "distp-demo/home.policy", "--data", "north.csv", "--lat", "lat", "--lon", "lon"]
+    said = run(words, place, code=1).stdout
+    assert "does NOT hold for the distributions of these data" in said
+    assert "holds for the policy's own distributions" in said
+    same = [
+        "audit",
+        "distp-demo/home.policy",
+        "--data",
+        "distp-demo/buildings.csv",
+        "--lat",
+        "lat",
+        "--lon",
+        "lon",
+    ]
+    assert "claim holds for the distributions of these data" in run(same, place).stdout
+
+
+def test_several_attributes_at_once(place):
+    rng = np.random.default_rng(0)
+    frame = pl.read_csv(place / "distp-demo/buildings.csv").sample(6000, seed=1)
+    frame = frame.with_columns(
+        when=pl.Series([f"2024-05-{1 + d:02d} {h:02d}:30:00" for d, h in rng.integers(0, 24, (6000, 2))]),
+        who=pl.Series(rng.integers(0, 200, 6000)),
+    )
+    (place / "two.csv.gz").write_bytes(gzip.compress(frame.write_csv().encode()))
+    done = run(
+        ["fit", "two.csv.gz", "--lat", "lat", "--lon", "lon", "--user", "who", "--time", "when"]
+        + ["--attribute", "home: kind == 'home'", "--attribute", "morning: hour < 12", "--max-dummies", "5"]
+        + ["--box", "40.70,-74.02,40.80,-73.92", "--cell-km", "2", "--regions", "60", "--out", "two.policy"]
+        + ["--report", "two-report"],
+        place,
+    )
+    assert "home: " in done.stdout
+    assert "people with" in done.stdout
+    assert {"map-1.png", "map-2.png", "dummies-2.png"} <= {p.name for p in (place / "two-report").iterdir()}
+    policy = Policy.load(place / "two.policy")
+    assert [pair.name for pair in policy.pairs] == ["home", "morning"]
+    assert policy.certificate.holds
+
+
+def test_query_prints_json_or_geojson(place):
+    point = ["query", "--policy", "distp-demo/home.policy", "--lat", "40.7484", "--lon", "-73.9857"]
+    plain = json.loads(run(point, place).stdout)
+    assert len(plain["tuple"]) == 11
+    assert set(plain["tuple"][0]) == {"region", "lat", "lon", "side_km"}
+    features = json.loads(run([*point, "--format", "geojson"], place).stdout)["features"]
+    assert len(features) == 11
+    ring = features[0]["geometry"]["coordinates"][0]
+    assert ring[0] == ring[-1]
+    assert -74.1 < ring[0][0] < -73.8  # longitude first, as GeoJSON wants it
+    assert 40.6 < ring[0][1] < 41.0
+
+
+def test_compare_writes_table_and_figure(place):
+    run(["compare", "--policy", "distp-demo/home.policy", "--epsilon", "1", "--out", "cmp"], place)
+    table = pl.read_csv(place / "cmp/comparison.csv")
+    assert table["mechanism"].to_list() == ["RR", "PL", "PG", "tupling"]
+    assert (table["delta_realised_upper"] <= 0.001).all()
+    assert (place / "cmp/loss.png").read_bytes().startswith(b"\x89PNG")
+
+
+FIT = ["fit", "distp-demo/buildings.csv", "--out", "x.policy"]
+GOOD = ["--lat", "lat", "--lon", "lon", "--attribute", "kind == 'home'"]
+PROTECT = [
+    "protect",
+    "distp-demo/buildings.csv",
+    "--policy",
+    "distp-demo/home.policy",
+    "--lat",
+    "lat",
+    "--lon",
+    "lon",
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        ([*FIT, "--lat", "lat", "--lon", "lng", "--attribute", "kind == 'home'"], "no column 'lng'"),
+        ([*FIT, "--lat", "lon", "--lon", "lat", "--attribute", "kind == 'home'"], "swapped"),
+        ([*FIT, "--lat", "lat", "--lon", "lon", "--attribute", "kind == 'x'"], "no check-in with"),
+        ([*FIT, "--lat", "lat", "--lon", "lon", "--attribute", "kin == 'x'"], "kin"),
+        ([*FIT, "--lat", "lat", "--lon", "lon", "--attribute", "kind"], "not a condition"),
+        ([*FIT, *GOOD, "--epsilon", "-1"], "epsilon"),
+        ([*FIT, *GOOD, "--delta", "nan"], "delta"),
+        ([*FIT, *GOOD, "--max-dummies", "-3"], "max_dummies"),
+        ([*FIT, *GOOD, "--regions", "10"], "regions=10"),
+        ([*FIT, *GOOD, "--box", "1,2,3"], "--box"),
+        ([*FIT, *GOOD, "--center", "0,0"], "none of the"),
+        ([*FIT, *GOOD, "--outside", "drop"], "--outside"),
+        ([*FIT, *GOOD, "--max-bad", "2"], "max_bad"),
+        ([*FIT, *GOOD, "--attribute", "kind == 'home'"], "same name"),
+        (["fit", "none.csv", "--out", "x.policy", *GOOD], "none.csv"),
+        (
+            ["fit", "distp-demo/buildings.csv", "--out", "nowhere/x.policy", *GOOD, "--no-report"],
+            "cannot write",
+        ),
+        ([*PROTECT, "--out", "x.parquet"], "outside the policy's area"),
+        ([*PROTECT, "--out", "x.xlsx", "--empty"], "must end in"),
+        ([*PROTECT, "--out", "x.parquet", "--empty", "--keep", "lat"], "true coordinates"),
+        ([*PROTECT, "--out", "x.parquet", "--empty", "--keep", "what"], "no column 'what'"),
+        (["query", "--policy", "distp-demo/home.policy", "--lat", "48.85", "--lon", "2.35"], "outside"),
+        (["query", "--policy", "distp-demo/home.policy", "--lat", "99", "--lon", "2.35"], "row 0"),
+        (["query", "--policy", "distp-demo/buildings.csv", "--lat", "1", "--lon", "1"], "not a distp policy"),
+        (["audit", "none.policy"], "cannot read"),
+        (["audit", "distp-demo/home.policy", "--data", "distp-demo/buildings.csv"], "--lat and --lon"),
+        (["compare", "--epsilon", "-1"], "epsilon"),
+        (["compare", "--policy", "distp-demo/report.html"], "not a distp policy"),
+    ],
+    ids=lambda value: "-".join(value)[-48:] if isinstance(value, list) else None,
+)
+def test_bad_input_is_one_line_and_exit_code_2_and_leaves_nothing(place, words, match):
+    before = sorted(path for path in place.rglob("*"))
+    done = run(words, place, code=2)
+    assert done.stdout == "" or words[0] == "fit"
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1
+    assert match in lines[0]
+    assert "Traceback" not in done.stderr
+    assert sorted(path for path in place.rglob("*")) == before
+
+
+def test_a_refused_point_is_not_repeated_in_the_error(place):
+    done = run(["query", "--policy", "distp-demo/home.policy", "--lat", "48.8512", "--lon", "2.3512"], place, code=2)
+    assert "48.85" not in done.stderr + done.stdout
+
+
+def test_protect_gives_empty_reports_only_when_told_to(place):
+    run([*PROTECT, "--out", "some.csv", "--empty"], place)
+    written = pl.read_csv(place / "some.csv")
+    assert written.columns == [f"report_{i}" for i in range(11)]
+    assert written.height == 42227
+    assert written["report_0"].null_count() == 333 == written["report_10"].null_count()
+    done = json.loads(run([*PROTECT, "--out", "some.parquet", "--empty", "--json"], place).stdout)
+    assert done["empty"] == 333
+
+
+def test_no_progress_bar_and_no_colour_when_not_on_a_terminal(place):
+    done = run(["compare", "--epsilon", "2"], place)
+    assert "\x1b" not in done.stdout + done.stderr
+    assert done.stderr == ""
+
+
+def test_output_may_be_cut_off_by_its_reader(place):
+    cut = subprocess.run(
+        f"{shlex.join(DISTP)} query --policy distp-demo/home.policy --lat 40.7484 --lon -73.9857 | head -n 1",
+        shell=True,
+        cwd=place,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert "Traceback" not in cut.stderr
+
+
+@pytest.mark.parametrize("attribute", ["residence: root_category == 'Residence'", "office: category == 'Office'"])
+def test_real_check_ins_end_to_end(tmp_path, attribute):
+    data = str(shared("foursquare_nyc_193users/checkins.csv.gz"))
+    columns = ["--lat", "lat", "--lon", "lon"]
+    fitted = json.loads(
+        run(
+            ["fit", data, *columns, "--user", "user_id", "--attribute", attribute, "--center", "40.75,-73.97"]
+            + ["--max-dummies", "20", "--outside", "nearest", "--out", "a.policy", "--no-report", "--json"],
+            tmp_path,
+        ).stdout
+    )
+    assert fitted["holds"]
+    assert fitted["certificate"]["loss"] < 0.6
+    written = json.loads(
+        run(["protect", data, *columns, "--policy", "a.policy", "--out", "a.parquet", "--json"], tmp_path).stdout
+    )
+    assert written == {"out": "a.parquet", "rows": 66962, "empty": 0, "places": 21}
