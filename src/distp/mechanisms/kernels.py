@@ -15,19 +15,17 @@ from distp.spaces import Space
 _NEARBY = 1e-9  # relative; a point at distance exactly `radius` is inside whatever the rounding of d
 
 
-@dataclass(frozen=True, eq=False)
-class _Kernel(Mechanism):
-    """Shared by the mechanisms below: spaces, and a row-wise softmax of minus some cost."""
-
-    def _softmin(self, cost: FloatArray) -> FloatArray:
-        # Relative to the row's least cost: the largest weight is exactly 1, so nothing over- or underflows
-        # in a way that matters, and no row is 0/0 however large epsilon is.
-        weight: FloatArray = np.exp(-cost)
-        return np.asarray(weight / weight.sum(axis=1, keepdims=True))
+def _softmin(cost: FloatArray) -> FloatArray:
+    # The cost is relative to the row's least: the largest weight is exactly 1, so nothing over- or underflows
+    # in a way that matters, and no row is 0/0 however large epsilon is.
+    weight: FloatArray = np.exp(-cost)
+    rows: FloatArray = weight / weight.sum(axis=1, keepdims=True)
+    return rows
 
 
 def _excess(distances: FloatArray) -> FloatArray:
-    return distances - distances.min(axis=1, keepdims=True)
+    excess: FloatArray = distances - distances.min(axis=1, keepdims=True)
+    return excess
 
 
 def _scaled(excess: FloatArray, factor: float) -> FloatArray:
@@ -36,7 +34,20 @@ def _scaled(excess: FloatArray, factor: float) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Exponential(_Kernel):
+class _ByDistance(Mechanism):
+    """Inputs, an epsilon per unit of distance, outputs."""
+
+    inputs: Space
+    epsilon: float
+    outputs: Space = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        set_spaces(self, self.inputs, self.outputs)
+        object.__setattr__(self, "epsilon", nonnegative(self.epsilon, "epsilon"))
+
+
+@dataclass(frozen=True, eq=False)
+class Exponential(_ByDistance):
     """The exponential mechanism with utility -d: probability proportional to exp(-epsilon d(x, y) / 2).
 
     Parameters
@@ -57,20 +68,12 @@ class Exponential(_Kernel):
     [[0.7311, 0.2689], [0.2689, 0.7311]]
     """
 
-    inputs: Space
-    epsilon: float
-    outputs: Space = None  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        set_spaces(self, self.inputs, self.outputs)
-        object.__setattr__(self, "epsilon", nonnegative(self.epsilon, "epsilon"))
-
     def _build(self) -> FloatArray:
-        return self._softmin(_scaled(_excess(self.inputs.distances(self.outputs)), self.epsilon / 2))
+        return _softmin(_scaled(_excess(self.inputs.distances(self.outputs)), self.epsilon / 2))
 
 
 @dataclass(frozen=True, eq=False)
-class PlanarLaplace(_Kernel):
+class PlanarLaplace(_ByDistance):
     """Planar Laplace on a finite space: probability proportional to exp(-epsilon d(x, y)).
 
     Parameters
@@ -92,20 +95,12 @@ class PlanarLaplace(_Kernel):
     [[0.7311, 0.2689], [0.2689, 0.7311]]
     """
 
-    inputs: Space
-    epsilon: float
-    outputs: Space = None  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        set_spaces(self, self.inputs, self.outputs)
-        object.__setattr__(self, "epsilon", nonnegative(self.epsilon, "epsilon"))
-
     def _build(self) -> FloatArray:
-        return self._softmin(_scaled(_excess(self.inputs.distances(self.outputs)), self.epsilon))
+        return _softmin(_scaled(_excess(self.inputs.distances(self.outputs)), self.epsilon))
 
 
 @dataclass(frozen=True, eq=False)
-class PlanarGaussian(_Kernel):
+class PlanarGaussian(Mechanism):
     """Planar Gaussian on a finite space: probability proportional to exp(-d(x, y)^2 / (2 sigma^2)).
 
     Parameters
@@ -143,11 +138,11 @@ class PlanarGaussian(_Kernel):
             left = (distances - nearest) / self.sigma
             right = (distances + nearest) / self.sigma
             cost = np.where(left == 0, 0.0, left * np.where(left == 0, 0.0, right)) / 2
-        return self._softmin(cost)
+        return _softmin(cost)
 
 
 @dataclass(frozen=True, eq=False)
-class RestrictedLaplace(_Kernel):
+class RestrictedLaplace(Mechanism):
     """Planar Laplace among the outputs within ``radius``: the loss of a report never exceeds it.
 
     Only those entries are stored. For a finite radius it has no point privacy of its own (supports differ);

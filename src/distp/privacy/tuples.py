@@ -144,6 +144,8 @@ class TupleSum:
         split = np.bincount(low - base, weights=low_weight, minlength=int(low.max()) - base + 2)
         split += np.bincount(low - base + 1, weights=up_weight, minlength=split.size)
         grid = base + np.arange(split.size)
+        if theta * step * (grid[-1] + 1) > _MAX_TILT + 40:
+            return Bracket(0.0, math.inf), 0.0, 0.0  # steps longer than the terms: only a finer grid can tell
         tilted = split * np.exp(theta * step * grid)
         total = float(tilted.sum())
         tilted /= total
@@ -153,7 +155,7 @@ class TupleSum:
 
         # tail[i] = sum over s >= first + i of e^(-theta s) Pr[S = s]; only s > -max(grid) can matter.
         s = first + np.arange(points)
-        untilt = np.where(s > -grid[-1] - 1, np.exp(np.minimum(-theta * step * s, _MAX_TILT + 1)), 0.0)
+        untilt = np.where(s > -grid[-1] - 1, np.exp(-theta * step * np.maximum(s, -grid[-1])), 0.0)
         tail = np.append(np.cumsum((untilt * sums)[::-1])[::-1], 0.0)
         noise = error * np.sqrt(np.append(np.cumsum((untilt * untilt)[::-1])[::-1], 0.0))
 
