@@ -248,7 +248,7 @@ print(len(p["regions"]["centres"]), p["certificate"]["target_epsilon"])
 def resigned(path, change):
     document = json.loads(path.read_text())
     change(document["policy"])
-    document["sha256"] = policyfile._digest(document["policy"])
+    document["sha256"] = policyfile.digest(document["policy"])
     path.write_text(json.dumps(document))
 
 
@@ -268,6 +268,7 @@ def resigned(path, change):
         (lambda p: p["channel"].pop(), "rows in the channel"),
         (lambda p: p["dummies"].__setitem__("count", -1), "number of dummies"),
         (lambda p: p["dummies"].__setitem__("count", 2.5), "number of dummies"),
+        (lambda p: p["dummies"].__setitem__("count", 10**15), "number of dummies"),
         (lambda p: p["regions"]["cells_km"].pop(), "hole"),
         (lambda p: p["regions"].__setitem__("inputs", 10**6), "inputs"),
         (lambda p: p["regions"].__setitem__("anchor", [95.0, 0.0]), "row 0"),

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from distp.certificates import Certificate, certify
-from distp.checks import FloatArray, IntArray
-from distp.distributions import Pair
-from distp.errors import OutsideError, ParameterError
+from distp.checks import FloatArray, IntArray, count, distribution
+from distp.distributions import Pair, Support
+from distp.errors import DistpError, OutsideError, ParameterError, PolicyError
 from distp.mechanisms import Tupling
 from distp.release import policyfile
 from distp.release.sampling import Seeded, Source, SystemEntropy, tuples
-from distp.release.weights import Weights, from_weights, quantised
-from distp.spaces import Regions
+from distp.release.weights import TOTAL, Weights, from_weights, quantised
+from distp.spaces import Box, Regions
 
 OUTSIDE = ("refuse", "nearest")
+MAX_DUMMIES = 1_000_000  # a file must not make its reader fill the memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +184,7 @@ class Policy:
 
     def save(self, path: str | Path) -> None:
         """Write the policy to one file, all or nothing. The format is in ``docs/policy-format.md``."""
-        policyfile.write(path, self)
+        policyfile.write(path, _body(self))
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:
@@ -192,4 +195,113 @@ class Policy:
         PolicyError
             The file is missing, damaged, foreign, or of an unknown version.
         """
-        return policyfile.read(path, cls)
+        body = policyfile.read(path)
+        try:
+            return cls(**_fields(body))
+        except (DistpError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise PolicyError(f"{path} is damaged: {type(error).__name__}: {error}") from None
+
+
+def _body(policy: Policy) -> dict[str, Any]:
+    regions, box = policy.regions, policy.regions.box
+    return {
+        "written_by": f"distp {version('distp')}",
+        "regions": {
+            "projection": box.proj,
+            "anchor": [box.lat, box.lon],
+            "box_km": [box.west, box.south, box.width, box.height],
+            "cell_km": regions.cell_km,
+            "inputs": len(regions.inputs),
+            "cells_km": regions.cells.tolist(),
+            "centres": np.round(np.column_stack([regions.lat, regions.lon]), 7).tolist(),
+        },
+        "outside": policy.outside,
+        "total": TOTAL,
+        "channel": _rows(policy.channel),
+        "dummies": {
+            "count": policy.dummies,
+            "weights": None if policy.dummy_weights is None else _rows(policy.dummy_weights)[0],
+        },
+        "attributes": [
+            {
+                "name": pair.name,
+                "expression": expression,
+                "p": pair.p.tolist(),
+                "q": pair.q.tolist(),
+                "support_p": _support(pair.support_p),
+                "support_q": _support(pair.support_q),
+            }
+            for pair, expression in zip(policy.pairs, policy.expressions, strict=True)
+        ],
+        "prior": policy.prior.tolist(),
+        "certificate": policy.certificate.to_dict(),
+    }
+
+
+def _fields(body: dict[str, Any]) -> dict[str, Any]:
+    """Read a policy's fields back; everything is checked by the constructor of its own type."""
+    place = body["regions"]
+    box = Box(*_floats(place["anchor"], 2), *_floats(place["box_km"], 4))
+    regions = Regions(box, float(place["cell_km"]), np.array(place["cells_km"], dtype=float), place["inputs"])
+    if body["total"] != TOTAL:
+        raise PolicyError(f"weights of total {body['total']!r} are not known")
+    channel = _weights(body["channel"], len(regions))
+    size = len(regions.inputs)
+    if channel.starts.size - 1 != size:
+        raise PolicyError(f"{channel.starts.size - 1} rows in the channel, but {size} inputs")
+    dummies = body["dummies"]
+    if count(dummies["count"], "the number of dummies") > MAX_DUMMIES:
+        raise PolicyError(f"the number of dummies is {dummies['count']}, more than {MAX_DUMMIES:,}")
+    law = None if dummies["weights"] is None else _weights([dummies["weights"]], len(regions))
+    pairs = [
+        Pair(
+            str(item["name"]),
+            distribution(item["p"], size, "p"),
+            distribution(item["q"], size, "q"),
+            *(None if item[key] is None else Support(**item[key]) for key in ("support_p", "support_q")),
+        )
+        for item in body["attributes"]
+    ]
+    return {
+        "regions": regions,
+        "channel": channel,
+        "dummy_weights": law,
+        "dummies": dummies["count"],
+        "pairs": tuple(pairs),
+        "expressions": tuple(str(item["expression"]) for item in body["attributes"]),
+        "prior": distribution(body["prior"], size, "prior"),
+        "certificate": Certificate.from_dict(body["certificate"]),
+        "outside": body["outside"],
+    }
+
+
+def _rows(weights: Weights) -> list[dict[str, list[int]]]:
+    return [
+        {"regions": weights.columns[a:b].tolist(), "weights": weights.values[a:b].tolist()}
+        for a, b in zip(weights.starts[:-1], weights.starts[1:], strict=True)
+    ]
+
+
+def _weights(rows: list[dict[str, list[int]]], width: int) -> Weights:
+    columns = [_integers(row["regions"]) for row in rows]
+    values = [_integers(row["weights"]) for row in rows]
+    if any(c.shape != v.shape for c, v in zip(columns, values, strict=True)):
+        raise PolicyError("a row has more regions than weights, or fewer")
+    starts = np.concatenate([[0], np.cumsum([c.size for c in columns])]).astype(np.int64)
+    return Weights(starts, np.concatenate(columns), np.concatenate(values), width)
+
+
+def _integers(values: list[int]) -> IntArray:
+    if not isinstance(values, list) or not all(type(value) is int for value in values):
+        raise PolicyError("weights and regions must be whole numbers")
+    return np.array(values, dtype=np.int64)
+
+
+def _floats(values: list[float], size: int) -> list[float]:
+    if len(values) != size:
+        raise PolicyError(f"expected {size} numbers, found {len(values)}")
+    return [float(value) for value in values]
+
+
+def _support(support: Support | None) -> dict[str, int | None] | None:
+    return None if support is None else {"records": support.records, "people": support.people}
