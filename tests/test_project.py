@@ -130,3 +130,17 @@ def test_no_address_and_no_local_path_in_any_file():
 @pytest.mark.parametrize("name", sorted({path.parent.name for path in modules()} - {"distp"}))
 def test_every_room_says_what_it_is(name):
     assert inspect.getdoc(importlib.import_module(f"distp.{name}"))
+
+
+def test_python_in_the_readme_runs():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert blocks
+    done = subprocess.run([sys.executable, "-W", "error", "-c", blocks[0]], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 4
+
+
+def test_links_in_the_documents_lead_somewhere():
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\((?!http|#)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
