@@ -16,7 +16,7 @@ plus ``sum (P - t Q)_+`` over outputs that no dummy can take. Two ways to evalua
   every test gives a lower end. Both come from the same tail function ``Pr[S > -x]`` and differ by O(h^2).
 
 Small probabilities keep their relative precision because the terms are tilted exponentially first, so that
-the sum is centred where it matters. The bracket covers the grid, the window (Bernstein), the transform's
+the sum is centred where it matters. The bracket covers the grid, the window (Chernoff), the transform's
 round-off (entrywise bound c u log2 N), the power, and the rounding of the inputs (theory 4.14).
 """
 
@@ -26,8 +26,10 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import fft
 
 from distp.checks import FloatArray, IntArray
@@ -37,7 +39,8 @@ from distp.privacy.single import UNIT, hockey_stick, scaled
 
 MAX_LISTED = 20_000  # multisets; listing more costs longer than a transform
 _FIRST, _LAST = 1 << 12, 1 << 22  # grid points
-_TAIL = 46.0  # -ln of the probability left outside the window, about 1e-20
+_TAIL = 34.0  # -ln of the probability left outside the window, about 1e-15
+_CONDENSED = 1 << 12  # terms that choose a window
 _FFT = 8.0  # constant of the transform's error bound per level (6.7 for radix-2 butterflies)
 _TINY = 1e-120
 _LEAST = 1e-290  # below this a delta is only said to be below this
@@ -133,8 +136,9 @@ class TupleSum:
         # One term below -k * top outweighs all others: such tuples add nothing to the positive part.
         alive = g > -k * top * (1 + 1e-9)
         g, weight, a, b = g[alive], self.weight[alive], self.a[alive], self.b[alive]
-        theta = _tilt(g, weight, k, top)
-        step, first = _window(g, weight, theta, k, points)
+        window = _window(*_condensed(g, weight), k, top)
+        theta = window.theta
+        step, first = window.grid(points, k)
 
         # Split each term between its neighbours on the grid, keeping its mean.
         low = np.floor(g / step).astype(np.int64)
@@ -151,17 +155,20 @@ class TupleSum:
         tilted /= total
 
         sums, error = _self_convolve(tilted, grid, k, points, first)
-        outside = _tail_outside(tilted, np.asarray(grid * step, dtype=np.float64), k, first * step, points * step)
+        outside = window.outside(tilted, np.asarray(grid * step, dtype=np.float64), k, first * step, points * step)
 
-        # tail[i] = sum over s >= first + i of e^(-theta s) Pr[S = s]; only s > -max(grid) can matter.
-        s = first + np.arange(points)
-        untilt = np.where(s > -grid[-1] - 1, np.exp(-theta * step * np.maximum(s, -grid[-1])), 0.0)
-        tail = np.append(np.cumsum((untilt * sums)[::-1])[::-1], 0.0)
-        noise = error * np.sqrt(np.append(np.cumsum((untilt * untilt)[::-1])[::-1], 0.0))
+        # tail[i] = sum over s >= start + i of e^(-theta s) Pr[S = s]; only s > -max(grid) can matter, and what
+        # the untilting makes smaller than e^-_MAX_TILT cannot.
+        reach = math.ceil(_MAX_TILT / (theta * step)) if theta > 0 else first + points
+        start = max(first, -int(grid[-1]))
+        stop = max(start, min(first + points, reach))
+        untilt = np.exp((-theta * step) * np.arange(start, stop))
+        tail = _from_above(untilt * sums[start - first : stop - first])
+        noise = error * np.sqrt(_from_above(untilt * untilt))
 
         def beyond(values: FloatArray, x: IntArray) -> FloatArray:
             """Look up the values of a tail function at the sums s > -x."""
-            result: FloatArray = values[np.clip(1 - x - first, 0, points)]
+            result: FloatArray = values[np.clip(1 - x - start, 0, values.size - 1)]
             return result
 
         low_tail, up_tail = beyond(tail, low), beyond(tail, low + 1)
@@ -174,8 +181,9 @@ class TupleSum:
         weight_noise = low_weight * beyond(noise, low) + up_weight * beyond(noise, low + 1)
         # Wrapped or lost mass moves a tail by at most Pr[outside] e^(theta x) (in units of the tilted law).
         strayed = 2 * outside * float(np.abs(grid * step) @ tilted) * total
-        exponent = max(theta * top, min(theta * -float(g.min()), 700.0))
-        relative = UNIT * (2 * points + 2 * g.size + m * (4 * exponent + 20) + 4 * k * abs(math.log(total)) + 64)
+        strayed += 2 * math.exp(-_MAX_TILT) * float(size @ weight)  # what `reach` leaves out
+        widest = max(theta * top, min(theta * -float(g.min()), 700.0))
+        relative = UNIT * (2 * points + 2 * g.size + m * (4 * widest + 20) + 4 * k * abs(math.log(total)) + 64)
         inputs = rounding * (P_test + (t * Q_test if math.isfinite(t) else 0.0))
         slip = float(size @ weight_noise) + strayed + relative * float(size @ hit) + inputs
         return _rescale(k * math.log(total), lower - slip, upper + slip, Q_test, inputs)
@@ -214,73 +222,126 @@ def _multisets(n: int, m: int) -> IntArray:
     return np.diff(edges, axis=1) - 1
 
 
-def _tilt(g: FloatArray, weight: FloatArray, k: int, top: float) -> float:
-    """Return theta >= 0 near the minimum of ``log E e^(theta g)``: the tilted sum then has mean about 0."""
-    low, high = 0.0, _MAX_TILT / top
-    theta = 0.0
+def _condensed(g: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return few terms that stand for many: good enough to choose a window by, not to bound anything."""
+    if g.size <= 2 * _CONDENSED:
+        return g, weight
+    low, high = float(g.min()), float(g.max())
+    place = np.minimum((g - low) * (_CONDENSED / (high - low)), _CONDENSED - 1).astype(np.int64)
+    mass = np.bincount(place, weights=weight, minlength=_CONDENSED)
+    full = mass > 0
+    return np.bincount(place, weights=weight * g, minlength=_CONDENSED)[full] / mass[full], mass[full]
+
+
+def _from_above(values: FloatArray) -> FloatArray:
+    """Return the sums of ``values[i:]`` for every i, and 0 at the end."""
+    result = np.zeros(values.size + 1)
+    np.cumsum(values[::-1], out=result[-2::-1])
+    return result
+
+
+def _power(base: NDArray[Any], exponent: int) -> NDArray[Any]:
+    """Return ``base**exponent`` by repeated squaring, to a relative error of about 3 ``exponent`` round-offs."""
+    result = np.ones_like(base)
+    while exponent:
+        if exponent & 1:
+            result = result * base
+        exponent >>= 1
+        if exponent:
+            base = base * base
+    return result
+
+
+@dataclass(frozen=True)
+class _Window:
+    """The tilt, and where the tilted sum of k terms lies but for a probability of about ``e^-_TAIL``.
+
+    ``up`` and ``down`` are the Chernoff exponents that place its ends; `outside` bounds with them, whatever
+    they are, the probability that the sum leaves the window.
+    """
+
+    theta: float
+    start: float
+    end: float
+    top: float
+    up: float
+    down: float
+
+    def grid(self, points: int, k: int) -> tuple[float, int]:
+        """Return the step and the first index of a grid of ``points`` that covers the window."""
+        # Splitting moves a term by up to one step; some room keeps the spread sum inside.
+        room = min(k, points // 8) + 4
+        step = max(self.end - self.start, self.top * 1e-3) / (points - 2 * room)
+        return step, math.floor(self.start / step) - room
+
+    def outside(self, pmf: FloatArray, values: FloatArray, k: int, start: float, length: float) -> float:
+        """Bound the probability that the sum of ``k`` draws from ``pmf`` leaves [start, start + length)."""
+        live = pmf > 0
+        values, log_pmf = values[live], np.log(pmf[live])
+        low, high = k * float(values[0]), k * float(values[-1])
+        above = 0.0 if start + length > high else _chernoff(values, log_pmf, k, self.up, start + length)
+        below = 0.0 if start <= low else _chernoff(-values, log_pmf, k, self.down, -start)
+        return min(1.0, above + below)
+
+
+def _chernoff(values: FloatArray, log_pmf: FloatArray, k: int, exponent: float, end: float) -> float:
+    """Bound the probability that ``k`` draws sum to ``end`` or more."""
+    terms = exponent * values + log_pmf
+    largest = float(terms.max())
+    log_moment = largest + math.log(float(np.exp(terms - largest).sum()))
+    return math.exp(min(0.0, k * log_moment - exponent * end)) * (1 + 1e-9)
+
+
+def _window(g: FloatArray, weight: FloatArray, k: int, top: float) -> _Window:
+    theta, tilted = _tilt(g, weight, k, top)
+    mean = float(tilted @ g)
+    variance = float(tilted @ (g - mean) ** 2)
+    reaches = []
+    for sign in (1.0, -1.0):
+        x = sign * (g - mean)
+        furthest = max(float(x.max()), 1e-300)
+        natural = math.sqrt(2 * _TAIL / (k * variance)) if variance > 0 else 1 / furthest
+        exponents = np.minimum(natural * 2.0 ** np.arange(-4.0, 5.0), 600 / furthest)
+        moments = np.log(np.exp(np.outer(exponents, x)) @ tilted)
+        distance = (k * moments + _TAIL) / exponents
+        best = int(np.argmin(distance))
+        reaches.append((min(float(distance[best]), k * furthest), float(exponents[best])))
+    (above, up), (below, down) = reaches
+    return _Window(theta, k * mean - below, k * mean + above, top, up, down)
+
+
+def _tilt(g: FloatArray, weight: FloatArray, k: int, top: float) -> tuple[float, FloatArray]:
+    """Return theta >= 0 near the minimum of ``log E e^(theta g)``, and the tilted law: its sum has mean about 0."""
+    low, high, theta = 0.0, _MAX_TILT / top, 0.0
     for _ in range(60):
         tilted = weight * np.exp(np.maximum(theta * g, -700.0))
         tilted /= tilted.sum()
         mean = float(tilted @ g)
         variance = float(tilted @ (g - mean) ** 2)
-        if mean >= 0:
-            high = theta
-        else:
-            low = theta
+        low, high = (low, theta) if mean >= 0 else (theta, high)
         if (theta == 0 and mean >= 0) or abs(mean) <= 0.1 * math.sqrt(variance / k) or high - low <= 1e-3 * high:
             break
         newton = theta - mean / variance if variance > 0 else high
         theta = newton if low < newton < high else (low + high) / 2
-    return theta
-
-
-def _window(g: FloatArray, weight: FloatArray, theta: float, k: int, points: int) -> tuple[float, int]:
-    """Choose the grid step and the first grid index of the window that the sum of ``k`` terms is kept in."""
-    tilted = weight * np.exp(np.maximum(theta * g, -700.0))
-    tilted /= tilted.sum()
-    mean = float(tilted @ g)
-    variance = float(tilted @ (g - mean) ** 2)
-
-    def reach(bound: float) -> float:
-        bernstein = _TAIL * bound / 3 + math.sqrt((_TAIL * bound / 3) ** 2 + 2 * _TAIL * k * variance)
-        return min(k * bound, bernstein)
-
-    below, above = reach(mean - float(g.min())), reach(float(g.max()) - mean)
-    # A little room: splitting adds variance and up to one step per term at either end.
-    span = 1.02 * (below + above)
-    step = max(span, float(g.max()) * 1e-3) / (points - 2 * min(k, points // 8) - 8)
-    return step, math.floor((k * mean - 1.01 * below) / step) - min(k, points // 8) - 2
+    return theta, tilted
 
 
 def _self_convolve(pmf: FloatArray, grid: IntArray, k: int, points: int, first: int) -> tuple[FloatArray, float]:
     """Return the law of the sum of ``k`` draws on the window, and a bound on its error in the 2-norm."""
     cyclic = np.bincount(grid % points, weights=pmf, minlength=points)
     spectrum = fft.rfft(cyclic)
-    power = spectrum**k
-    sums = np.roll(fft.irfft(power, points), -(first % points))
-    levels = _FFT * UNIT * math.log2(points)
     modulus = np.abs(spectrum)
-    entry = k * levels * (modulus + levels) ** (k - 1) + modulus**k * UNIT * (16 * k + 2048)
+    # Powers below 1e-280 are dropped: they would only pass through slow subnormal numbers.
+    spectrum[modulus < math.exp(-645 / k)] = 0
+    sums = np.roll(fft.irfft(_power(spectrum, k), points), -(first % points))
+    levels = _FFT * UNIT * math.log2(points)
+    rest = _power(np.maximum(modulus + levels, math.exp(-645 / k)), k - 1)
+    entry = rest * (k * levels + UNIT * (8 * k + 64)) + 1e-280
     # A half-spectrum stands for both halves: all but its first and last entry count twice.
-    squared = 2 * float(entry @ entry) - float(entry[0] ** 2 + entry[-1] ** 2)
-    error = math.sqrt(squared / points) + levels * float(np.linalg.norm(sums))
+    squared = 2 * float((entry * entry).sum()) - float(entry[0] ** 2 + entry[-1] ** 2)
+    # Plain sums: a threaded dot product of this size waits longer for its threads than it computes.
+    error = math.sqrt(squared / points) + levels * math.sqrt(float((sums * sums).sum()))
     return np.maximum(sums, 0.0), error
-
-
-def _tail_outside(pmf: FloatArray, values: FloatArray, k: int, start: float, length: float) -> float:
-    """Bound the probability that the sum of ``k`` draws leaves [start, start + length) (Bernstein)."""
-    live = values[pmf > 0]
-    mean = float(pmf @ values)
-    variance = float(pmf @ (values - mean) ** 2)
-
-    def bound(distance: float, reach: float) -> float:
-        if distance >= k * reach:
-            return 0.0
-        return math.exp(-(distance**2) / (2 * (k * variance + reach * distance / 3))) if distance > 0 else 1.0
-
-    below = bound(k * mean - start, mean - float(live.min()))
-    above = bound(start + length - k * mean, float(live.max()) - mean)
-    return min(1.0, below + above)
 
 
 def _rescale(
