@@ -228,9 +228,11 @@ def _condensed(g: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArra
         return g, weight
     low, high = float(g.min()), float(g.max())
     place = np.minimum((g - low) * (_CONDENSED / (high - low)), _CONDENSED - 1).astype(np.int64)
-    mass = np.bincount(place, weights=weight, minlength=_CONDENSED)
+    mass, moment = (
+        np.bincount(place, weights=w, minlength=_CONDENSED).astype(np.float64) for w in (weight, weight * g)
+    )
     full = mass > 0
-    return np.bincount(place, weights=weight * g, minlength=_CONDENSED)[full] / mass[full], mass[full]
+    return moment[full] / mass[full], mass[full]
 
 
 def _from_above(values: FloatArray) -> FloatArray:
