@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -104,11 +105,10 @@ def brute_attack(P, Q, nu, k, prior):
     """Return success and recognised share of the attacker who guesses by the larger posterior."""
     success = recognised = 0.0
     for a, b in tuple_laws(fractions(P), fractions(Q), fractions(nu), k).values():
-        a, b = float(a), float(b)
-        success += max(prior * a, (1 - prior) * b)
-        gap = prior * a - (1 - prior) * b
-        share = 0.5 if abs(gap) < 1e-13 * (a + b) else float(gap > 0)
-        recognised += share * a
+        success += float(max(Fraction(prior) * a, (1 - Fraction(prior)) * b))
+        gap = Fraction(prior) * a - (1 - Fraction(prior)) * b
+        share = 0.5 if gap == 0 else float(gap > 0)
+        recognised += share * float(a)
     return success, recognised
 
 
@@ -117,11 +117,11 @@ def brute_attack(P, Q, nu, k, prior):
 def test_attack_success_equals_the_best_guess_over_all_tuples(data):
     n, k = data.draw(st.integers(2, 4)), data.draw(st.integers(0, 3))
     p, q, nu = (data.draw(distributions(n)) for _ in range(3))
-    prior = data.draw(st.sampled_from([0.5, 0.1, 0.8]))
+    prior = data.draw(st.sampled_from([0.5, 0.125, 0.75]))
     found = attack_success(Tupling(Identity(n), k, nu), p, q, prior)
     success, recognised = brute_attack(p, q, nu, k, prior)
     assert found.success.lower - 1e-12 <= success <= found.success.upper + 1e-12
-    assert found.recognised.midpoint == pytest.approx(recognised, abs=1e-9)
+    assert found.recognised.lower - 1e-12 <= recognised <= found.recognised.upper + 1e-12
 
 
 def test_large_tuples_are_attacked_as_simulation_says():

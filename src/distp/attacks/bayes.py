@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from distp.checks import probability
@@ -12,6 +14,7 @@ from distp.errors import ParameterError
 from distp.mechanisms import Mechanism
 from distp.privacy.accountant import Report, SingleReport, report
 from distp.privacy.bracket import Bracket
+from distp.privacy.single import UNIT
 
 _SLOPE_STEP = 2e-3
 
@@ -68,7 +71,7 @@ def attack_success(mechanism: Mechanism, p: ArrayLike, q: ArrayLike, prior: floa
     return AttackSuccess(
         _correct(seen, prior),
         _correct(seen, 0.5),
-        _recognised_single(seen, t) if isinstance(seen, SingleReport) else _recognised(seen, t),
+        _recognised_single(seen, prior, t) if isinstance(seen, SingleReport) else _recognised(seen, t),
         prior,
     )
 
@@ -89,21 +92,33 @@ def success_limit(epsilon: float, delta: float) -> float:
 def _correct(seen: Report, prior: float) -> Bracket:
     if prior > 0.5:
         seen, prior = seen.swapped(), 1 - prior
-    divergence = seen.delta((1 - prior) / prior)
-    return Bracket(1 - prior + prior * divergence.lower, min(1.0, 1 - prior + prior * divergence.upper * (1 + 1e-15)))
+    divergence = seen.delta((1 - prior) / prior).bracket
+    rest = (1 - prior) * seen.masses[1]
+    lower, upper = (rest + prior * end for end in (divergence.lower, divergence.upper))
+    return Bracket(lower - 8 * UNIT, upper + 8 * UNIT)
 
 
-def _recognised_single(seen: SingleReport, t: float) -> Bracket:
-    """Return P's mass where P > t Q, plus half of it where they are equal (to the rounding of P and Q)."""
-    excess, edge = seen.P - t * seen.Q, (2 * seen.slack + 1e-14) * (seen.P + t * seen.Q)
-    sure, tied = float(seen.P[excess > edge].sum()), float(seen.P[abs(excess) <= edge].sum())
-    value = sure + tied / 2
-    return Bracket(max(0.0, value - 1e-12), min(1.0, value + 1e-12))
+def _recognised_single(seen: SingleReport, prior: float, t: float) -> Bracket:
+    """Return P's mass where P > t Q, plus half of it where they are equal; what rounding leaves open is width."""
+    excess, edge = seen.P - t * seen.Q, (2 * seen.slack + 8 * UNIT) * (seen.P + t * seen.Q)
+    low = high = math.fsum(seen.P[excess > edge])
+    for p, q in zip(
+        *(law[(np.abs(excess) <= edge) & (seen.P > 0)].tolist() for law in (seen.P, seen.Q)), strict=True
+    ):
+        if seen.slack > 0:
+            high += p
+        else:  # the laws are exact, and so is this comparison
+            gain = Fraction(p) * Fraction(prior) - Fraction(q) * (1 - Fraction(prior))
+            low += p / 2 if gain == 0 else p * (gain > 0)
+            high = low
+    error = (seen.slack + 4 * UNIT) * (1 + high)
+    return Bracket(max(0.0, low - error), high + error)
 
 
 def _recognised(seen: Report, t: float) -> Bracket:
     """Bracket P's mass on {P > t Q}: ``HS_t - t HS'_t``, the slope of a convex curve between two chords."""
-    left, middle, right = (seen.delta(t * (1 + step), 1e-7, 2e-7) for step in (-_SLOPE_STEP, 0.0, _SLOPE_STEP))
+    steps = (-_SLOPE_STEP, 0.0, _SLOPE_STEP)
+    left, middle, right = (seen.delta(t * (1 + step), 1e-7, 2e-7).bracket for step in steps)
     falls = ((middle.lower - right.upper) / _SLOPE_STEP, (left.upper - middle.lower) / _SLOPE_STEP)
     lower = max(0.0, middle.lower + max(0.0, falls[0]))
-    return Bracket(min(1.0, lower), min(1.0, max(lower, middle.upper + falls[1])))
+    return Bracket(lower, max(lower, min(seen.masses[0] + 8 * UNIT, middle.upper + falls[1])))

@@ -34,7 +34,7 @@ class Target:
         for place, index in enumerate(order):
             pair = self.pairs[index]
             try:
-                found = delta(mechanism, pair.p, pair.q, self.epsilon, rtol=SEARCH_RTOL)
+                found = delta(mechanism, pair.p, pair.q, self.epsilon, rtol=SEARCH_RTOL, threshold=self.delta)
             except PrecisionError as error:
                 # Too small or too large to resolve further; its bracket is valid all the same.
                 found = error.bracket

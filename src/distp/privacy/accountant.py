@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +10,13 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from distp.checks import FloatArray, distribution, positive, probability
-from distp.errors import ParameterError, PrecisionError
+from distp.errors import MechanismError, ParameterError, PrecisionError
 from distp.mechanisms import Mechanism, Tupling
 from distp.privacy.bracket import Bracket, largest
-from distp.privacy.single import UNIT, hockey_stick, inverse
-from distp.privacy.tuples import TupleSum, as_single_report
+from distp.privacy.root import root
+from distp.privacy.single import UNIT, at_epsilon, exp, hockey_stick, inverse, scaled
+from distp.privacy.subsets import SubsetSum
+from distp.privacy.tuples import MAX_POINTS, Found, TupleSum, as_single_report
 
 RTOL = 1e-4
 
@@ -27,50 +28,85 @@ class SingleReport:
     P: FloatArray
     Q: FloatArray
     slack: float
+    lost: float = 0.0
+    place: SingleReport | None = None  # of a listed tuple: its real report alone, which has the same pure epsilon
+
+    @property
+    def masses(self) -> tuple[float, float]:
+        """The sums of both laws: 1 up to rounding."""
+        return math.fsum(self.P), math.fsum(self.Q)
 
     def swapped(self) -> SingleReport:
         """Return the same in the other order."""
-        return SingleReport(self.Q, self.P, self.slack)
+        return SingleReport(self.Q, self.P, self.slack, self.lost, self.place.swapped() if self.place else None)
 
-    def delta(self, t: float, rtol: float = RTOL, atol: float = 0.0) -> Bracket:  # noqa: ARG002 - one signature
+    def delta(  # one signature for every kind of report
+        self,
+        t: float,
+        rtol: float = RTOL,  # noqa: ARG002
+        atol: float = 0.0,  # noqa: ARG002
+        threshold: float | None = None,  # noqa: ARG002
+    ) -> Found:
         """Return the hockey-stick divergence at ``t = e^epsilon`` >= 0."""
-        return hockey_stick(self.P, self.Q, t, self.slack)
+        slope = float(self.Q[scaled(t, self.Q) < self.P].sum())
+        return Found(hockey_stick(self.P, self.Q, t, self.slack, self.lost), slope, True)
+
+    def at(self, epsilon: float, rtol: float = RTOL, threshold: float | None = None) -> Found:  # noqa: ARG002
+        """Return the divergence at ``epsilon`` >= 0, also where its exponential is no double."""
+        slope = self.delta(exp(epsilon)).slope
+        return Found(at_epsilon(self.P, self.Q, epsilon, self.slack, self.lost), slope, True)
 
     def epsilon(self, delta: float, rtol: float = RTOL) -> Bracket:  # noqa: ARG002
         """Return the least epsilon >= 0 whose divergence is at most ``delta``."""
-        return inverse(self.P, self.Q, delta, self.slack)
+        if delta == 0 and self.place is not None:
+            return self.place.epsilon(0.0)
+        return inverse(self.P, self.Q, delta, self.slack, self.lost)
 
 
 @dataclass(frozen=True, eq=False)
 class TupleReport:
-    """Two laws of a tuple, in this order."""
+    """Two laws of a tuple, in this order, by the sum of its terms."""
 
-    terms: TupleSum
+    terms: TupleSum | SubsetSum
+    single: SingleReport
+
+    @property
+    def masses(self) -> tuple[float, float]:
+        """The sums of both laws: 1 up to rounding."""
+        dummies, _ = self.terms.dummies_mass
+        return self.terms.masses[0] * dummies, self.terms.masses[1] * dummies
 
     def swapped(self) -> TupleReport:
         """Return the same in the other order."""
-        return TupleReport(self.terms.swapped())
+        return TupleReport(self.terms.swapped(), self.single.swapped())
 
-    def delta(self, t: float, rtol: float = RTOL, atol: float = 0.0) -> Bracket:
-        """Return the hockey-stick divergence at ``t = e^epsilon`` >= 0."""
-        if t < 1:
-            # Below 1 the other order says the same without cancellation: 1 - t + t delta'(1/t).
-            if t == 0:
-                return Bracket(1.0 - 1e-9, 1.0 + 1e-9)
-            other = self.terms.swapped().delta(1 / t, rtol, atol)[0]
-            edge = 4 * UNIT + 2 * self.terms.slack
-            return Bracket(max(0.0, 1 - t + t * other.lower - edge), 1 - t + t * other.upper + edge)
-        return self.terms.delta(t, rtol, atol)[0]
+    def delta(self, t: float, rtol: float = RTOL, atol: float = 0.0, threshold: float | None = None) -> Found:
+        """Return the hockey-stick divergence at ``t = e^epsilon`` >= 0; see `TupleSum.delta`."""
+        if t >= 1:
+            return self.terms.delta(t, rtol, atol, threshold)
+        # Below 1 the other order says the same without cancellation: P - t Q + t delta'(1/t), in masses.
+        p, q = self.masses
+        other = self.terms.swapped().delta(1 / t if t > 0 else math.inf, rtol, atol)
+        edge = 16 * UNIT + 4 * self.terms.slack + self.terms.dummies_mass[1]
+        lower, upper = (p - t * q + t * end for end in (other.bracket.lower, other.bracket.upper))
+        return Found(Bracket(max(0.0, lower - edge), upper + edge), q, other.resolved)
+
+    def at(self, epsilon: float, rtol: float = RTOL, threshold: float | None = None) -> Found:
+        """Return the divergence at ``epsilon`` >= 0, also where its exponential is no double."""
+        if exp(epsilon) < math.inf or math.isinf(epsilon):
+            return self.delta(exp(epsilon), rtol, threshold=threshold)
+        before, after = self.delta(exp(708.0), rtol), self.delta(math.inf, rtol)
+        bracket = Bracket(after.bracket.lower, before.bracket.upper)
+        return Found(bracket, after.slope, bracket.width <= rtol * bracket.upper)
 
     def epsilon(self, delta: float, rtol: float = RTOL) -> Bracket:
         """Return the least epsilon >= 0 whose divergence is at most ``delta``."""
-        a, b = self.terms.a, self.terms.b
+        if delta == 0 and isinstance(self.terms, SubsetSum):
+            return self.terms.pure()
         if delta == 0:
             # The tuple that repeats the worst output is possible: dummies do not lower the pure epsilon.
-            P = np.concatenate([a * self.terms.weight, self.terms.bare_p])
-            Q = np.concatenate([b * self.terms.weight, self.terms.bare_q])
-            return inverse(P, Q, 0.0, self.terms.slack)
-        return _root(lambda epsilon, rtol: self.terms.delta(_exp(epsilon), rtol), delta, rtol)
+            return self.single.epsilon(0.0)
+        return root(self.terms.delta, delta, rtol)
 
 
 Report = SingleReport | TupleReport
@@ -82,16 +118,42 @@ def report(mechanism: Mechanism, p: ArrayLike, q: ArrayLike) -> Report:
     left, right = distribution(p, size, "p"), distribution(q, size, "q")
     if np.array_equal(left, right):
         return SingleReport(np.ones(1), np.ones(1), 0.0)  # nothing to tell apart, whatever is reported
-    P, Q = mechanism.lift(left), mechanism.lift(right)
-    slack = _lifting_error(mechanism)
+    P, Q, slack = mechanism.lift(left), mechanism.lift(right), lifting_error(mechanism)
+    if slack > 0:
+        for law, lifted, name in ((left, P, "p"), (right, Q, "q")):
+            _check_no_underflow(mechanism, law, lifted, name)
+    return law_report(mechanism, P, Q, slack)
+
+
+def law_report(mechanism: Mechanism, P: FloatArray, Q: FloatArray, slack: float) -> Report:
+    """Return what a receiver may see when ``P`` or ``Q`` (shape (|Y|,)) is the law of the real report."""
     if not isinstance(mechanism, Tupling) or mechanism.dummies == 0:
         return SingleReport(P, Q, slack)
-    terms = TupleSum.of(P, Q, mechanism.dummy_distribution, mechanism.dummies + 1, slack)
-    listed = as_single_report(terms)
-    return TupleReport(terms) if listed is None else SingleReport(*listed)
+    places = mechanism.dummies + 1
+    terms: TupleSum | SubsetSum
+    if mechanism.replacement:
+        terms = TupleSum.of(P, Q, mechanism.dummy_distribution, places, slack)
+        listed = as_single_report(terms)
+    else:
+        terms = SubsetSum(P, Q, places, slack)
+        listed = terms.listed()
+    place = SingleReport(P, Q, slack)
+    return TupleReport(terms, place) if listed is None else SingleReport(*listed, place)
 
 
-def _lifting_error(mechanism: Mechanism) -> float:
+def _check_no_underflow(mechanism: Mechanism, law: FloatArray, lifted: FloatArray, name: str) -> None:
+    """Refuse a lifted law that lost a possible output because its probability is below the range of a double."""
+    matrix = mechanism.channel()
+    entries = matrix.data if isinstance(matrix, sparse.csr_array) else matrix
+    least = float(entries[entries > 0].min()) * float(law[law > 0].min())
+    if least < 1e-290 and (lifted[(law > 0) @ (matrix > 0)] < 1e-290).any():
+        raise MechanismError(
+            f"lifting {name} leaves an output with a probability below 1e-290, which floating point cannot hold "
+            "to full precision: set such entries of the channel or of the distribution to 0"
+        )
+
+
+def lifting_error(mechanism: Mechanism) -> float:
     """Bound the relative error of an entry of a lifted distribution: one rounding a product, one an addition."""
     matrix = mechanism.channel()
     if isinstance(matrix, sparse.csr_array):
@@ -109,6 +171,7 @@ def delta(
     *,
     rtol: float = RTOL,
     ordered: bool = False,
+    threshold: float | None = None,
 ) -> Bracket:
     """Return the least delta for which the mechanism is (epsilon, delta)-DistP for the pair.
 
@@ -123,6 +186,8 @@ def delta(
         Relative width that the bracket must reach, unless the rounding of the lifted distributions leaves more.
     ordered : bool
         Only "p as if q", instead of the larger of both orders.
+    threshold : float, optional
+        Stop as soon as the bracket lies on one side of this, however wide it is.
 
     Returns
     -------
@@ -138,7 +203,7 @@ def delta(
 
     Notes
     -----
-    Source: theory, Definition 8; section 4.2 for tuples.
+    Source: theory, Definition 8; section 4.2 for tuples, 4.7 for dummies without replacement.
 
     Examples
     --------
@@ -147,13 +212,17 @@ def delta(
     >>> round(delta(Tupling(Identity(4), dummies=5), p, q, 0.5).upper, 10)
     0.0588062921
     """
-    epsilon = float(epsilon)
-    if math.isnan(epsilon) or epsilon < 0:
-        raise ParameterError(f"epsilon must be a number >= 0, got {epsilon!r}")
+    epsilon = check_epsilon(epsilon)
     positive(rtol, "rtol")
     seen = report(mechanism, p, q)
     orders = [seen] if ordered else [seen, seen.swapped()]
-    return largest([one.delta(_exp(epsilon), rtol) for one in orders])
+    found = [one.at(epsilon, rtol, threshold) for one in orders]
+    result = largest([one.bracket for one in found])
+    if not all(one.resolved for one in found) and result.width > rtol * result.upper:
+        raise PrecisionError(
+            f"delta lies in {result}, which {MAX_POINTS:,} grid points cannot narrow to rtol={rtol:g}", result
+        )
+    return result
 
 
 def epsilon(
@@ -192,66 +261,20 @@ def epsilon(
     delta = probability(delta, "delta")
     positive(rtol, "rtol")
     seen = report(mechanism, p, q)
-    first = seen.epsilon(delta, rtol)
-    if ordered:
-        return first
-    other = seen.swapped()
-    # Often one order is plainly the worse: a look at the other where the first ends saves its whole search.
-    if 0 < first.lower < math.inf and other.delta(_exp(first.lower), rtol).upper <= delta:
-        return first
-    return largest([first, other.epsilon(delta, rtol)])
+    result = seen.epsilon(delta, rtol)
+    if not ordered:
+        other = seen.swapped()
+        # Often one order is plainly the worse: a look at the other where the first ends saves its whole search.
+        settled = 0 < result.lower < math.inf and other.at(result.lower, rtol).bracket.upper <= delta
+        result = result if settled else largest([result, other.epsilon(delta, rtol)])
+    if result.lower < result.upper and (math.isinf(result.upper) or result.width > 1.1 * rtol * result.upper > 1e-13):
+        raise PrecisionError(f"epsilon lies in {result}, which could not be narrowed to rtol={rtol:g}", result)
+    return result
 
 
-def _exp(epsilon: float) -> float:
-    return math.exp(epsilon) if epsilon < 709 else math.inf
-
-
-Evaluate = Callable[[float, float], tuple[Bracket, float]]
-
-
-def _root(evaluate: Evaluate, target: float, rtol: float) -> Bracket:
-    """Bracket the epsilon at which a decreasing, bracketed delta reaches ``target`` > 0.
-
-    ``evaluate(epsilon, rtol)`` returns the bracket of delta and ``-d delta / d e^epsilon``. The root is found
-    roughly on a coarse grid, once more on a finer one, and then proven from both sides.
-    """
-    start, beyond = evaluate(0.0, rtol)[0], evaluate(math.inf, rtol)[0]
-    if start.upper <= target:
-        return Bracket(0.0, 0.0)
-    if beyond.upper > target:  # what only one of the two can produce stays visible at any epsilon
-        return Bracket(math.inf if beyond.lower > target else 0.0, math.inf)
-    point, steepness = _newton(evaluate, target, 0.0, 1e-3, 1e-4)
-    # Delta must be known better than the step in epsilon that is to be told apart.
-    precision = max(1e-8, min(1e-3, 0.1 * rtol * steepness * max(point, rtol)))
-    point, steepness = _newton(evaluate, target, point, precision, 0.1 * rtol)
-    high, low = point, point
-    for widen in (0.4, 1.0, 4.0, 16.0, 1e3, 1e6):
-        margin = widen * rtol * max(point, 1e-9)
-        if high == point and evaluate(point + margin, precision)[0].upper <= target:
-            high = point + margin
-        if low == point and (point <= margin or evaluate(point - margin, precision)[0].lower >= target):
-            low = max(0.0, point - margin)
-        if low < point < high or (low == 0 < high and point == 0):
-            break
-    bracket = Bracket(low if low < point else 0.0, high if high > point else math.inf)
-    if bracket.width > 1.1 * rtol * bracket.upper and bracket.upper > 1e-9:
-        raise PrecisionError(f"epsilon lies in {bracket}, which could not be narrowed to rtol={rtol:g}", bracket)
-    return bracket
-
-
-def _newton(evaluate: Evaluate, target: float, point: float, precision: float, rtol: float) -> tuple[float, float]:
-    """Return an estimate of the root and ``-d ln delta / d epsilon`` there: Newton, halving where it strays."""
-    low, high, step = 0.0, math.inf, math.inf
-    for _ in range(100):
-        value, slope = evaluate(point, precision)
-        low, high = (point, high) if value.midpoint > target else (low, point)
-        steepness = slope * _exp(point) / value.midpoint if value.midpoint > 0 else 0.0
-        new = point + math.log(value.midpoint / target) / steepness if steepness > 0 else math.nan
-        if abs(new - point) <= max(rtol * point, precision / max(steepness, 1e-9)):
-            return max(new, 0.0), steepness
-        if not (low < new < high and abs(new - point) < 0.7 * step):
-            new = 2 * low + 1 if math.isinf(high) else (low + high) / 2
-            if high - low <= rtol * high:
-                return new, steepness
-        step, point = abs(new - point), new
-    return point, steepness
+def check_epsilon(epsilon: float) -> float:
+    """Return ``epsilon`` as a float >= 0, infinity included."""
+    epsilon = float(epsilon)
+    if math.isnan(epsilon) or epsilon < 0:
+        raise ParameterError(f"epsilon must be a number >= 0, got {epsilon!r}")
+    return epsilon

@@ -26,19 +26,19 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
 from distp.checks import FloatArray, IntArray
-from distp.errors import PrecisionError
 from distp.privacy.bracket import Bracket
 from distp.privacy.single import UNIT, hockey_stick, scaled
 
+MAX_PLACES = 200
 MAX_LISTED = 20_000  # multisets; listing more costs longer than a transform
-_FIRST, _LAST = 1 << 12, 1 << 22  # grid points
+_FIRST, MAX_POINTS = 1 << 12, 1 << 22  # grid points
 _TAIL = 34.0  # -ln of the probability left outside the window, about 1e-15
 _CONDENSED = 1 << 12  # terms that choose a window
 _FFT = 8.0  # constant of the transform's error bound per level (6.7 for radix-2 butterflies)
@@ -47,13 +47,30 @@ _LEAST = 1e-290  # below this a delta is only said to be below this
 _MAX_TILT = 300.0  # of exp(theta * largest term): its square stays in range
 
 
+class Found(NamedTuple):
+    """A bracket of delta, its slope ``-d delta/d t`` roughly, and whether it is as narrow as asked for."""
+
+    bracket: Bracket
+    slope: float
+    resolved: bool
+
+
+class _OnGrid(NamedTuple):
+    """What one transform tells; ``floor`` is what the rounding of P and Q alone leaves open."""
+
+    bracket: Bracket
+    slope: float
+    floor: float
+
+
 @dataclass(frozen=True, eq=False)
 class TupleSum:
     """What `delta` needs of a pair and its dummies: the distinct terms, and what no dummy hides.
 
     ``a = P/nu`` and ``b = Q/nu`` with their probability ``weight`` under nu, for distinct (a, b); ``bare_p``
     and ``bare_q`` are the entries of P and Q where nu is 0, or so small (below 1e-120, ``hidden`` in sum) that
-    P/nu would leave the range of a double; ``slack`` bounds the relative error of P and Q.
+    P/nu would leave the range of a double; ``slack`` bounds the relative error of P and Q. ``masses`` are the
+    sums of P, Q and nu: 1 up to rounding, and what they miss is accounted for.
     """
 
     a: FloatArray
@@ -63,6 +80,7 @@ class TupleSum:
     bare_q: FloatArray
     places: int
     slack: float
+    masses: tuple[float, float, float]
     hidden: float = 0.0
 
     @classmethod
@@ -82,60 +100,64 @@ class TupleSum:
             Q[~covered],
             places,
             merged,
+            (math.fsum(P), math.fsum(Q), math.fsum(nu)),
             float(nu[~covered].sum()),
         )
 
+    @property
+    def dummies_mass(self) -> tuple[float, float]:
+        """The probability of all tuples of k dummies, 1 up to the rounding of nu, and its relative error."""
+        k = self.places - 1
+        return self.masses[2] ** k, UNIT * (2 * k + 4)
+
     def swapped(self) -> TupleSum:
         """Return the same with P and Q exchanged."""
-        return replace(self, a=self.b, b=self.a, bare_p=self.bare_q, bare_q=self.bare_p)
+        p, q, nu = self.masses
+        return replace(self, a=self.b, b=self.a, bare_p=self.bare_q, bare_q=self.bare_p, masses=(q, p, nu))
 
-    def delta(self, t: float, rtol: float, atol: float = 0.0) -> tuple[Bracket, float]:
-        """Return the bracket of delta at ``t = e^epsilon``, and Q's probability of the test (``-d delta/d t``).
+    def delta(self, t: float, rtol: float, atol: float = 0.0, threshold: float | None = None) -> Found:
+        """Return delta at ``t = e^epsilon`` >= 1, its slope, and whether it is as narrow as asked for.
 
-        Raises
-        ------
-        PrecisionError
-            The width stays above ``rtol`` times the value, above ``atol``, and above what the rounding of P and
-            Q accounts for.
+        Narrow enough is a width of ``rtol`` times the value, of ``atol``, or of what the rounding of P and Q
+        accounts for; with a ``threshold``, also any bracket that lies on one side of it.
         """
-        bare = hockey_stick(self.bare_p, self.bare_q, t, self.slack)
+        mass, error = self.dummies_mass
+        bare = hockey_stick(self.bare_p, self.bare_q, t, self.slack + error)
         # Dummies only help (theory 4.1): the bound without them always holds.
-        alone = hockey_stick(self.a * self.weight, scaled(1.0, self.b) * self.weight, t, self.slack)
-        points = _FIRST
+        P, Q = (np.concatenate([x * self.weight, y]) for x, y in ((self.a, self.bare_p), (self.b, self.bare_q)))
+        alone = hockey_stick(P, Q, t, self.slack + error).upper * mass
+        # Calling a tiny nu 0 adds at most this, and takes from what is bare at most t times as much more.
+        blur = 4 * self.places * self.hidden
+        bare_lower = max(0.0, bare.lower * mass - blur * (1 + t)) if blur else bare.lower * mass
+        points = _FIRST if threshold is None else _FIRST >> 2
         while True:
-            bracket, slope, floor = self._on_grid(t, points)
-            lower, upper = bracket.lower + bare.lower, min(bracket.upper, alone.upper) + bare.upper
-            if self.hidden:  # what treating a tiny nu as 0 can have changed
-                blur = 4 * self.places * (1 + t) * self.hidden
-                lower, upper = max(0.0, lower - blur), upper + blur
-            result = Bracket(min(lower, upper), upper)
-            # No grid can tell more than the rounding of P and Q leaves.
-            allowed = max(rtol * upper, atol, 4 * (floor + self.slack * bare.upper))
-            if result.width <= allowed or upper <= _LEAST:
+            on_grid = self._on_grid(t, points)
+            upper = min(on_grid.bracket.upper + bare.upper * mass + blur, alone)
+            lower = min(on_grid.bracket.lower + bare_lower, upper)
+            allowed = max(rtol * upper, atol, 4 * (on_grid.floor + self.slack * bare.upper))
+            decided = threshold is not None and not lower <= threshold < upper
+            resolved = upper - lower <= allowed or upper <= _LEAST or decided
+            if resolved or points == MAX_POINTS:
                 bare_slope = float(self.bare_q[self.bare_p > scaled(t, self.bare_q)].sum())
-                return result, slope + bare_slope
+                return Found(Bracket(lower, upper), on_grid.slope + bare_slope, resolved)
             # The width falls with the square of the grid step.
-            factor = math.sqrt(result.width / (0.5 * allowed))
-            points <<= max(1, math.ceil(math.log2(min(factor, 64.0))))
-            if points > _LAST:
-                raise PrecisionError(
-                    f"delta lies in {result}, and {_LAST} grid points cannot narrow that to rtol={rtol:g}",
-                    result,
-                )
+            factor = math.sqrt((upper - lower) / (0.5 * allowed))
+            points = min(MAX_POINTS, points << max(1, math.ceil(math.log2(min(factor, 64.0)))))
 
-    def _on_grid(self, t: float, points: int) -> tuple[Bracket, float, float]:
-        """Return delta's bracket from one transform, Q's mass of the test, and the inputs' rounding in delta."""
+    def _on_grid(self, t: float, points: int) -> _OnGrid:
+        """Evaluate delta with one transform of ``points`` points."""
         m, k = self.places, self.places - 1
-        g = self.a - scaled(t, self.b)
-        top = float(g.max(initial=-np.inf))
+        tb = scaled(t, self.b)
         rounding = 2 * self.slack + 10 * UNIT
-        near = g > -rounding * self.a
+        # The upper end is that of terms raised by all that rounding may have taken from them.
+        finite = np.where(np.isfinite(tb), tb, 0.0)
+        raised = np.where(tb == finite, self.a - finite + rounding * np.maximum(self.a, finite), -np.inf)
+        top = float(raised.max(initial=-np.inf))
         if top <= _LEAST:  # and so is the mean of the positive parts
-            floor = rounding * float(self.weight[near] @ self.a[near])
-            return Bracket(0.0, floor + 2 * max(top, 0.0)), 0.0, floor
+            return _OnGrid(Bracket(0.0, 2 * max(top, 0.0)), 0.0, 0.0)
         # One term below -k * top outweighs all others: such tuples add nothing to the positive part.
-        alive = g > -k * top * (1 + 1e-9)
-        g, weight, a, b = g[alive], self.weight[alive], self.a[alive], self.b[alive]
+        alive = raised > -k * top * (1 + 1e-9)
+        g, weight, a, b = raised[alive], self.weight[alive], self.a[alive], self.b[alive]
         window = _window(*_condensed(g, weight), k, top)
         theta = window.theta
         step, first = window.grid(points, k)
@@ -149,7 +171,9 @@ class TupleSum:
         split += np.bincount(low - base + 1, weights=up_weight, minlength=split.size)
         grid = base + np.arange(split.size)
         if theta * step * (grid[-1] + 1) > _MAX_TILT + 40:
-            return Bracket(0.0, math.inf), 0.0, 0.0  # steps longer than the terms: only a finer grid can tell
+            return _OnGrid(
+                Bracket(0.0, math.inf), 0.0, 0.0
+            )  # steps longer than the terms: only a finer grid can tell
         tilted = split * np.exp(theta * step * grid)
         total = float(tilted.sum())
         tilted /= total
@@ -173,32 +197,34 @@ class TupleSum:
 
         low_tail, up_tail = beyond(tail, low), beyond(tail, low + 1)
         hit = low_weight * low_tail + up_weight * up_tail  # weight times Pr[the split sum exceeds 0]
-        lower = float(g @ hit)
+        lower = float((a - finite[alive]) @ hit)
         upper = step * float((low * low_weight) @ low_tail + ((low + 1) * up_weight) @ up_tail)
-        P_test, Q_test = float(a @ hit), float(b @ hit)
-
         size = np.abs(g) + step
         weight_noise = low_weight * beyond(noise, low) + up_weight * beyond(noise, low + 1)
         # Wrapped or lost mass moves a tail by at most Pr[outside] e^(theta x) (in units of the tilted law).
         strayed = 2 * outside * float(np.abs(grid * step) @ tilted) * total
         strayed += 2 * math.exp(-_MAX_TILT) * float(size @ weight)  # what `reach` leaves out
         widest = max(theta * top, min(theta * -float(g.min()), 700.0))
-        relative = UNIT * (2 * points + 2 * g.size + m * (4 * widest + 20) + 4 * k * abs(math.log(total)) + 64)
-        inputs = rounding * (P_test + (t * Q_test if math.isfinite(t) else 0.0))
-        slip = float(size @ weight_noise) + strayed + relative * float(size @ hit) + inputs
-        return _rescale(k * math.log(total), lower - slip, upper + slip, Q_test, inputs)
+        crowd = int(np.bincount(low - base).max())  # terms added up in one bin; m factors carry their rounding
+        relative = UNIT * (2 * points + 2 * g.size + m * (4 * widest + 20 + 2 * crowd) + 4 * k * abs(math.log(total)))
+        inputs = rounding * float((a + finite[alive]) @ hit)
+        slip = float(size @ weight_noise) + strayed + (relative + 64 * UNIT) * float(size @ hit)
+        return _rescale(k * math.log(total), lower - slip - inputs, upper + slip, float(b @ hit), inputs)
 
 
-def as_single_report(terms: TupleSum) -> tuple[FloatArray, FloatArray, float] | None:
-    """List all multisets of terms: the tuple as one report ``(P, Q, slack)``, or None if they are too many.
+def as_single_report(terms: TupleSum) -> tuple[FloatArray, FloatArray, float, float] | None:
+    """List all multisets of terms: the tuple as one report, or None if they are too many.
+
+    Returns both laws, their relative error, and what they may have lost to underflow.
 
     A tuple's law depends on its multiset alone (theory 3.4): multiset ``c`` has probability
     ``mult(c) prod nu^c * (sum_i c_i a_i) / m``.
     """
     m, n = terms.places, terms.a.size
+    mass, error = terms.dummies_mass
     if n == 0:
-        return terms.bare_p, terms.bare_q, terms.slack
-    if math.comb(n + m - 1, m) > MAX_LISTED:
+        return terms.bare_p * mass, terms.bare_q * mass, terms.slack + error, 0.0
+    if m > MAX_PLACES or math.comb(n + m - 1, m) > MAX_LISTED or terms.hidden:
         return None
     counts = _multisets(n, m)
     probability = np.ones(counts.shape[0])
@@ -208,9 +234,11 @@ def as_single_report(terms: TupleSum) -> tuple[FloatArray, FloatArray, float] | 
         c = counts[:, column]
         probability *= choose[left, c] * terms.weight[column] ** c
         left = left - c
-    P = np.concatenate([probability * (counts @ terms.a) / m, terms.bare_p])
-    Q = np.concatenate([probability * (counts @ terms.b) / m, terms.bare_q])
-    return P, Q, terms.slack + UNIT * (2 * m + 4 * n + 8)
+    P = np.concatenate([probability * (counts @ terms.a) / m, terms.bare_p * mass])
+    Q = np.concatenate([probability * (counts @ terms.b) / m, terms.bare_q * mass])
+    # Below this a product of weights may have lost digits, or itself; each density multiplies what is lost.
+    lost = _LEAST * counts.shape[0] * max(1.0, float(terms.a.max()), float(terms.b.max()))
+    return P, Q, terms.slack + error + UNIT * (2 * m + 4 * n + 8), lost if probability.min() < _LEAST else 0.0
 
 
 @lru_cache(maxsize=32)
@@ -281,7 +309,11 @@ class _Window:
         live = pmf > 0
         values, log_pmf = values[live], np.log(pmf[live])
         low, high = k * float(values[0]), k * float(values[-1])
-        above = 0.0 if start + length > high else _chernoff(values, log_pmf, k, self.up, start + length)
+        above = (
+            0.0
+            if start + length > high + 1e-9 * abs(high)
+            else _chernoff(values, log_pmf, k, self.up, start + length)
+        )
         below = 0.0 if start <= low else _chernoff(-values, log_pmf, k, self.down, -start)
         return min(1.0, above + below)
 
@@ -346,13 +378,11 @@ def _self_convolve(pmf: FloatArray, grid: IntArray, k: int, points: int, first: 
     return np.maximum(sums, 0.0), error
 
 
-def _rescale(
-    log_scale: float, lower: float, upper: float, slope: float, floor: float
-) -> tuple[Bracket, float, float]:
+def _rescale(log_scale: float, lower: float, upper: float, slope: float, floor: float) -> _OnGrid:
     """Multiply by ``e^log_scale`` without losing the direction of either end."""
     if log_scale + math.log(max(upper, 1e-300)) < math.log(_LEAST):
-        return Bracket(0.0, _LEAST), 0.0, 0.0
+        return _OnGrid(Bracket(0.0, _LEAST), 0.0, 0.0)
     # Split the factor in two so that neither half leaves the range of a double.
     half = math.exp(log_scale / 2)
     low, high = (max(0.0, end * half * half) for end in (lower * (1 - 1e-13), upper * (1 + 1e-13)))
-    return Bracket(min(low, high), high), slope * half * half, floor * half * half
+    return _OnGrid(Bracket(min(low, high), high), slope * half * half, floor * half * half)
