@@ -274,6 +274,10 @@ def resigned(path, change):
         (lambda p: p["regions"].__setitem__("anchor", [95.0, 0.0]), "row 0"),
         (lambda p: p["attributes"][0]["p"].__setitem__(0, 3.0), "sums to"),
         (lambda p: p["prior"].pop(), "prior"),
+        (lambda p: p.__setitem__("attributes", p["attributes"][:1]), "not about the attributes"),
+        (lambda p: p["attributes"][0].__setitem__("support_p", {"records": -1, "people": None}), "records"),
+        (lambda p: p["regions"].__setitem__("projection", "+proj=longlat"), "projection"),
+        (lambda p: p["regions"]["centres"][0].__setitem__(0, 0.0), "centres"),
         (lambda p: p.__setitem__("total", 100), "total"),
         (lambda p: p.__setitem__("outside", "drop"), "outside"),
         (lambda p: p.pop("certificate"), "certificate"),
@@ -327,6 +331,17 @@ def test_foreign_files_give_one_clear_error(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(PolicyError, match=r"a\.policy"):
         Policy.load(path)
+
+
+def test_no_rows_give_no_tuples_and_bad_regions_are_refused(policy):
+    assert policy.release([], []).shape == (0, 4)
+    assert policy.release_inputs(np.array([], dtype=np.int64)).shape == (0, 4)
+    for bad in ([-1], [-3], [10**6]):
+        with pytest.raises(OutsideError, match="row 0"):
+            policy.release_inputs(np.array(bad))
+    for bad in ([1.7], [[1]]):
+        with pytest.raises(ParameterError, match="whole numbers"):
+            policy.release_inputs(np.array(bad))
 
 
 def test_missing_files_and_other_versions_are_named(tmp_path, policy):

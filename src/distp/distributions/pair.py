@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from distp.checks import FloatArray, distribution, frozen
+from distp.checks import FloatArray, count, distribution, frozen
 from distp.errors import DistributionError
 
 
@@ -17,6 +17,11 @@ class Support:
 
     records: int
     people: int | None = None
+
+    def __post_init__(self) -> None:
+        count(self.records, "records")
+        if self.people is not None:
+            count(self.people, "people")
 
 
 @dataclass(frozen=True, eq=False)

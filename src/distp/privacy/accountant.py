@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from distp.checks import FloatArray, distribution, positive, probability
-from distp.errors import MechanismError, ParameterError, PrecisionError
+from distp.errors import ParameterError, PrecisionError
 from distp.mechanisms import Mechanism, Tupling
 from distp.privacy.bracket import Bracket, largest
 from distp.privacy.root import root
-from distp.privacy.single import UNIT, at_epsilon, exp, hockey_stick, inverse, scaled
+from distp.privacy.single import LEAST, UNIT, at_epsilon, exp, hockey_stick, inverse, scaled
 from distp.privacy.subsets import SubsetSum
 from distp.privacy.tuples import MAX_POINTS, Found, TupleSum, as_single_report
 
@@ -119,38 +119,28 @@ def report(mechanism: Mechanism, p: ArrayLike, q: ArrayLike) -> Report:
     if np.array_equal(left, right):
         return SingleReport(np.ones(1), np.ones(1), 0.0)  # nothing to tell apart, whatever is reported
     P, Q, slack = mechanism.lift(left), mechanism.lift(right), lifting_error(mechanism)
-    if slack > 0:
-        for law, lifted, name in ((left, P, "p"), (right, Q, "q")):
-            _check_no_underflow(mechanism, law, lifted, name)
-    return law_report(mechanism, P, Q, slack)
+    lost = 0.0 if slack == 0 else max(_underflow(mechanism, left, P), _underflow(mechanism, right, Q))
+    return law_report(mechanism, P, Q, slack, lost)
 
 
-def law_report(mechanism: Mechanism, P: FloatArray, Q: FloatArray, slack: float) -> Report:
+def law_report(mechanism: Mechanism, P: FloatArray, Q: FloatArray, slack: float, lost: float = 0.0) -> Report:
     """Return what a receiver may see when ``P`` or ``Q`` (shape (|Y|,)) is the law of the real report."""
+    alone = SingleReport(P, Q, slack, lost)
     if not isinstance(mechanism, Tupling) or mechanism.dummies == 0:
-        return SingleReport(P, Q, slack)
-    places = mechanism.dummies + 1
-    terms: TupleSum | SubsetSum
-    if mechanism.replacement:
-        terms = TupleSum.of(P, Q, mechanism.dummy_distribution, places, slack)
-        listed = as_single_report(terms)
-    else:
-        terms = SubsetSum(P, Q, places, slack)
-        listed = terms.listed()
-    place = SingleReport(P, Q, slack)
-    return TupleReport(terms, place) if listed is None else SingleReport(*listed, place)
+        return alone
+    terms = TupleSum.of(P, Q, mechanism.dummy_distribution, mechanism.dummies + 1, slack, lost)
+    listed = as_single_report(terms)
+    return TupleReport(terms, alone) if listed is None else SingleReport(*listed, alone)
 
 
-def _check_no_underflow(mechanism: Mechanism, law: FloatArray, lifted: FloatArray, name: str) -> None:
-    """Refuse a lifted law that lost a possible output because its probability is below the range of a double."""
+def _underflow(mechanism: Mechanism, law: FloatArray, lifted: FloatArray) -> float:
+    """Bound the mass that lifting lost in products below the range of a double (of its normal numbers)."""
     matrix = mechanism.channel()
     entries = matrix.data if isinstance(matrix, sparse.csr_array) else matrix
-    least = float(entries[entries > 0].min()) * float(law[law > 0].min())
-    if least < 1e-290 and (lifted[(law > 0) @ (matrix > 0)] < 1e-290).any():
-        raise MechanismError(
-            f"lifting {name} leaves an output with a probability below 1e-290, which floating point cannot hold "
-            "to full precision: set such entries of the channel or of the distribution to 0"
-        )
+    if float(entries[entries > 0].min()) * float(law[law > 0].min()) >= LEAST:
+        return 0.0
+    small = lifted[np.asarray((law > 0) @ (matrix > 0), dtype=bool)] < LEAST
+    return LEAST * float(small.sum())
 
 
 def lifting_error(mechanism: Mechanism) -> float:

@@ -14,6 +14,7 @@ from distp.checks import FloatArray
 from distp.privacy.bracket import Bracket
 
 UNIT = 2.0**-53  # unit round-off of a double
+LEAST = 1e-290  # below this, products and sums may lose digits to underflow
 _SMALLEST = 5e-324
 _FINITE = 700.0  # e^epsilon is used as a number up to here
 
@@ -57,8 +58,11 @@ def at_epsilon(P: FloatArray, Q: FloatArray, epsilon: float, slack: float = 0.0,
     return hockey_stick(P, moved, math.exp(_FINITE), slack + UNIT * (4 * (745 + epsilon)))
 
 
-def pure_epsilon(P: FloatArray, Q: FloatArray, slack: float = 0.0) -> Bracket:
+def pure_epsilon(P: FloatArray, Q: FloatArray, slack: float = 0.0, lost: float = 0.0) -> Bracket:
     """Return ``max_y ln(P[y] / Q[y])``, at least 0, as a bracket; ``inf`` where only P is possible."""
+    if lost:  # entries this small are only known to be this small
+        known = pure_epsilon(P[P >= LEAST], np.maximum(Q[P >= LEAST], LEAST), slack)
+        return Bracket(known.lower, math.inf)
     if ((P > 0) & (Q == 0)).any():
         return Bracket(math.inf, math.inf)
     both = P > 0
@@ -90,7 +94,7 @@ def inverse(P: FloatArray, Q: FloatArray, delta: float, slack: float = 0.0, lost
     if delta >= 1:
         return Bracket(0.0, 0.0)
     if delta == 0:
-        return pure_epsilon(P, Q, slack)
+        return pure_epsilon(P, Q, slack, lost)
     always = hockey_stick(P, Q, math.inf, slack, lost)
     if always.upper > delta:
         return Bracket(math.inf if always.lower > delta else 0.0, math.inf)

@@ -34,7 +34,7 @@ from scipy import fft
 
 from distp.checks import FloatArray, IntArray
 from distp.privacy.bracket import Bracket
-from distp.privacy.single import UNIT, hockey_stick, scaled
+from distp.privacy.single import LEAST, UNIT, hockey_stick, scaled
 
 MAX_PLACES = 200
 MAX_LISTED = 20_000  # multisets; listing more costs longer than a transform
@@ -43,7 +43,6 @@ _TAIL = 34.0  # -ln of the probability left outside the window, about 1e-15
 _CONDENSED = 1 << 12  # terms that choose a window
 _FFT = 8.0  # constant of the transform's error bound per level (6.7 for radix-2 butterflies)
 _TINY = 1e-120
-_LEAST = 1e-290  # below this a delta is only said to be below this
 _MAX_TILT = 300.0  # of exp(theta * largest term): its square stays in range
 
 
@@ -69,7 +68,8 @@ class TupleSum:
 
     ``a = P/nu`` and ``b = Q/nu`` with their probability ``weight`` under nu, for distinct (a, b); ``bare_p``
     and ``bare_q`` are the entries of P and Q where nu is 0, or so small (below 1e-120, ``hidden`` in sum) that
-    P/nu would leave the range of a double; ``slack`` bounds the relative error of P and Q. ``masses`` are the
+    P/nu would leave the range of a double; ``slack`` bounds the relative error of P and Q, and ``lost``
+    what they lost to underflow. ``masses`` are the
     sums of P, Q and nu: 1 up to rounding, and what they miss is accounted for.
     """
 
@@ -82,9 +82,12 @@ class TupleSum:
     slack: float
     masses: tuple[float, float, float]
     hidden: float = 0.0
+    lost: float = 0.0
 
     @classmethod
-    def of(cls, P: FloatArray, Q: FloatArray, nu: FloatArray, places: int, slack: float) -> TupleSum:
+    def of(
+        cls, P: FloatArray, Q: FloatArray, nu: FloatArray, places: int, slack: float, lost: float = 0.0
+    ) -> TupleSum:
         """Collect the distinct terms of ``P``, ``Q``, ``nu``, each of shape (|Y|,)."""
         covered = nu > _TINY
         weight = nu[covered]
@@ -102,6 +105,7 @@ class TupleSum:
             merged,
             (math.fsum(P), math.fsum(Q), math.fsum(nu)),
             float(nu[~covered].sum()),
+            lost,
         )
 
     @property
@@ -128,15 +132,16 @@ class TupleSum:
         alone = hockey_stick(P, Q, t, self.slack + error).upper * mass
         # Calling a tiny nu 0 adds at most this, and takes from what is bare at most t times as much more.
         blur = 4 * self.places * self.hidden
+        gone = t * self.lost if self.lost else 0.0
         bare_lower = max(0.0, bare.lower * mass - blur * (1 + t)) if blur else bare.lower * mass
         points = _FIRST if threshold is None else _FIRST >> 2
         while True:
             on_grid = self._on_grid(t, points)
-            upper = min(on_grid.bracket.upper + bare.upper * mass + blur, alone)
-            lower = min(on_grid.bracket.lower + bare_lower, upper)
+            upper = min(on_grid.bracket.upper + bare.upper * mass + blur, alone) + self.lost
+            lower = min(max(0.0, on_grid.bracket.lower + bare_lower - gone), upper)
             allowed = max(rtol * upper, atol, 4 * (on_grid.floor + self.slack * bare.upper))
             decided = threshold is not None and not lower <= threshold < upper
-            resolved = upper - lower <= allowed or upper <= _LEAST or decided
+            resolved = upper - lower <= allowed or upper <= LEAST or decided
             if resolved or points == MAX_POINTS:
                 bare_slope = float(self.bare_q[self.bare_p > scaled(t, self.bare_q)].sum())
                 return Found(Bracket(lower, upper), on_grid.slope + bare_slope, resolved)
@@ -153,7 +158,7 @@ class TupleSum:
         finite = np.where(np.isfinite(tb), tb, 0.0)
         raised = np.where(tb == finite, self.a - finite + rounding * np.maximum(self.a, finite), -np.inf)
         top = float(raised.max(initial=-np.inf))
-        if top <= _LEAST:  # and so is the mean of the positive parts
+        if top <= LEAST:  # and so is the mean of the positive parts
             return _OnGrid(Bracket(0.0, 2 * max(top, 0.0)), 0.0, 0.0)
         # One term below -k * top outweighs all others: such tuples add nothing to the positive part.
         alive = raised > -k * top * (1 + 1e-9)
@@ -223,7 +228,7 @@ def as_single_report(terms: TupleSum) -> tuple[FloatArray, FloatArray, float, fl
     m, n = terms.places, terms.a.size
     mass, error = terms.dummies_mass
     if n == 0:
-        return terms.bare_p * mass, terms.bare_q * mass, terms.slack + error, 0.0
+        return terms.bare_p * mass, terms.bare_q * mass, terms.slack + error, terms.lost
     if m > MAX_PLACES or math.comb(n + m - 1, m) > MAX_LISTED or terms.hidden:
         return None
     counts = _multisets(n, m)
@@ -237,8 +242,13 @@ def as_single_report(terms: TupleSum) -> tuple[FloatArray, FloatArray, float, fl
     P = np.concatenate([probability * (counts @ terms.a) / m, terms.bare_p * mass])
     Q = np.concatenate([probability * (counts @ terms.b) / m, terms.bare_q * mass])
     # Below this a product of weights may have lost digits, or itself; each density multiplies what is lost.
-    lost = _LEAST * counts.shape[0] * max(1.0, float(terms.a.max()), float(terms.b.max()))
-    return P, Q, terms.slack + error + UNIT * (2 * m + 4 * n + 8), lost if probability.min() < _LEAST else 0.0
+    lost = LEAST * counts.shape[0] * max(1.0, float(terms.a.max()), float(terms.b.max()))
+    return (
+        P,
+        Q,
+        terms.slack + error + UNIT * (2 * m + 4 * n + 8),
+        terms.lost + (lost if probability.min() < LEAST else 0.0),
+    )
 
 
 @lru_cache(maxsize=32)
@@ -380,8 +390,8 @@ def _self_convolve(pmf: FloatArray, grid: IntArray, k: int, points: int, first: 
 
 def _rescale(log_scale: float, lower: float, upper: float, slope: float, floor: float) -> _OnGrid:
     """Multiply by ``e^log_scale`` without losing the direction of either end."""
-    if log_scale + math.log(max(upper, 1e-300)) < math.log(_LEAST):
-        return _OnGrid(Bracket(0.0, _LEAST), 0.0, 0.0)
+    if log_scale + math.log(max(upper, 1e-300)) < math.log(LEAST):
+        return _OnGrid(Bracket(0.0, LEAST), 0.0, 0.0)
     # Split the factor in two so that neither half leaves the range of a double.
     half = math.exp(log_scale / 2)
     low, high = (max(0.0, end * half * half) for end in (lower * (1 - 1e-13), upper * (1 + 1e-13)))

@@ -165,8 +165,22 @@ class Policy:
         return Simulation(self._draw(self._inside(lat, lon), Seeded(seed)), seed)
 
     def release_inputs(self, inputs: IntArray) -> NDArray[np.integer]:
-        """Return a fresh tuple for each input region (as `locate` gives them, none of them -1)."""
-        return self._draw(inputs, SystemEntropy())
+        """Return a fresh tuple for each input region (as `locate` gives them, none of them -1).
+
+        Raises
+        ------
+        OutsideError
+            An entry that is no input region.
+        """
+        regions = np.asarray(inputs)
+        if regions.ndim != 1 or not np.issubdtype(regions.dtype, np.integer):
+            raise ParameterError(
+                f"inputs must be a vector of whole numbers, got shape {regions.shape}, {regions.dtype}"
+            )
+        bad = np.flatnonzero((regions < 0) | (regions >= len(self.regions.inputs)))
+        if bad.size:
+            raise OutsideError(f"{bad.size} of {regions.size} entries are no input region (first: row {bad[0]})")
+        return self._draw(regions, SystemEntropy())
 
     def _draw(self, inputs: IntArray, source: Source) -> NDArray[np.integer]:
         # The narrowest type that holds a region: files of tuples are large.
@@ -243,6 +257,10 @@ def _fields(body: dict[str, Any]) -> dict[str, Any]:
     place = body["regions"]
     box = Box(*_floats(place["anchor"], 2), *_floats(place["box_km"], 4))
     regions = Regions(box, float(place["cell_km"]), np.array(place["cells_km"], dtype=float), place["inputs"])
+    centres = np.array(place["centres"], dtype=float)
+    here = np.column_stack([regions.lat, regions.lon])
+    if place["projection"] != box.proj or centres.shape != here.shape or np.abs(centres - here).max() > 1e-5:
+        raise PolicyError("the projection or the centres do not belong to the cells")
     if body["total"] != TOTAL:
         raise PolicyError(f"weights of total {body['total']!r} are not known")
     channel = _weights(body["channel"], len(regions))
@@ -262,6 +280,9 @@ def _fields(body: dict[str, Any]) -> dict[str, Any]:
         )
         for item in body["attributes"]
     ]
+    certificate = Certificate.from_dict(body["certificate"])
+    if not pairs or [pair.name for pair in pairs] != [pair.name for pair in certificate.pairs]:
+        raise PolicyError("the certificate is not about the attributes of the policy")
     return {
         "regions": regions,
         "channel": channel,
@@ -270,7 +291,7 @@ def _fields(body: dict[str, Any]) -> dict[str, Any]:
         "pairs": tuple(pairs),
         "expressions": tuple(str(item["expression"]) for item in body["attributes"]),
         "prior": distribution(body["prior"], size, "prior"),
-        "certificate": Certificate.from_dict(body["certificate"]),
+        "certificate": certificate,
         "outside": body["outside"],
     }
 

@@ -37,12 +37,12 @@ def read(path: str | Path) -> dict[str, Any]:
     if len(raw) > MAX_BYTES:
         raise PolicyError(f"{path} is larger than {MAX_BYTES >> 20} MiB: not a policy")
     try:
-        document = json.loads(raw.decode("utf-8"), parse_constant=_refuse)
+        document = json.loads(raw.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_once)
     except (ValueError, RecursionError):
         raise PolicyError(f"{path} is not a distp policy, or is damaged: it is not JSON") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise PolicyError(f"{path} is not a distp policy: it does not say 'format: {FORMAT}'")
-    if document.get("version") != VERSION:
+    if type(document.get("version")) is not int or document["version"] != VERSION:
         raise PolicyError(
             f"{path} is a policy of version {document.get('version')!r}; this release reads version {VERSION}"
         )
@@ -50,6 +50,14 @@ def read(path: str | Path) -> dict[str, Any]:
     if not isinstance(body, dict) or document.get("sha256") != digest(body):
         raise PolicyError(f"{path} is damaged: its checksum does not match")
     return body
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse an object that names a key twice: readers differ in which one they believe."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is named twice")
+    return found
 
 
 def _refuse(constant: str) -> None:
