@@ -7,8 +7,10 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -126,19 +128,21 @@ def test_fit_protect_audit_agree_with_each_other(place):
     assert fitted["holds"]
     assert fitted["dummies"] == 5
     assert fitted["certificate"]["pairs"][0]["delta"]["upper"] <= 0.002
+    noted = pl.read_csv(place / "distp-demo/buildings.csv").with_row_index("note")
+    noted.write_csv(place / "noted.csv")
     out = json.loads(
         run(
-            ["protect", "distp-demo/buildings.csv", "--policy", "near.policy", "--lat", "lat", "--lon", "lon"]
-            + ["--keep", "kind", "--out", "near.parquet", "--json"],
+            ["protect", "noted.csv", "--policy", "near.policy", "--lat", "lat", "--lon", "lon"]
+            + ["--keep", "note", "--keep", "note", "--out", "near.parquet", "--json"],
             place,
         ).stdout
     )
-    assert out == {"out": "near.parquet", "rows": 42227, "empty": 0, "places": 6}
+    assert out == {"out": "near.parquet", "rows": 42227, "empty": 0, "places": 6, "holds": True}
     written = pl.read_parquet(place / "near.parquet")
-    assert written.columns == ["kind", "report"]  # true coordinates never
+    assert written.columns == ["note", "report"]  # true coordinates never
     assert written.height == 42227
     assert written["report"].dtype == pl.Array(pl.UInt16, 6)
-    assert written["kind"].equals(pl.read_csv(place / "distp-demo/buildings.csv")["kind"])
+    assert written["note"].to_list() == noted["note"].to_list()
     policy = Policy.load(place / "near.policy")
     assert written["report"].to_numpy().max() < len(policy.regions)
     audited = json.loads(run(["audit", "near.policy", "--json"], place).stdout)
@@ -260,6 +264,24 @@ PROTECT = [
         (["audit", "distp-demo/home.policy", "--data", "distp-demo/buildings.csv"], "--lat and --lon"),
         (["compare", "--epsilon", "-1"], "epsilon"),
         (["compare", "--policy", "distp-demo/report.html"], "not a distp policy"),
+        (["fit"], "Missing argument"),
+        ([*FIT, *GOOD, "--epsilon", "abc"], "--epsilon"),
+        ([*FIT, *GOOD, "--max-dummies", "99999999999999999999"], "max_dummies must be at most"),
+        ([*FIT, *GOOD, "--regions", "100000"], "regions must be at most"),
+        ([*FIT, "--lat", "lat", "--lon", "lon", "--attribute", "row_number() > 3"], "attribute"),
+        (
+            [*FIT, "--lat", "lat", "--lon", "lon", "--attribute", "COUNT(*) OVER (PARTITION BY kind) > 25000"],
+            "other rows",
+        ),
+        ([*FIT, "--lat", "lat", "--lon", "lon", "--attribute", 'kind == "home"'], "single quotes"),
+        ([*FIT, "--lat", "lat", "--lon", "lon", "--attribute", "hour < 12"], "--time"),
+        (["fit", "distp-demo/buildings.csv", *GOOD, "--out", "distp-demo/buildings.csv"], "it is the input"),
+        (["fit", "distp-demo/buildings.csv", *GOOD, "--out", ""], "cannot write"),
+        (["fit", "distp-demo/buildings.csv", *GOOD, "--out", "distp-demo"], "it is a folder"),
+        (["fit", "distp-demo/*.csv", *GOOD, "--out", "x.policy"], "no such file"),
+        ([*PROTECT, "--out", "distp-demo/buildings.csv", "--empty"], "it is the input"),
+        ([*PROTECT, "--out", "x.parquet", "--empty", "--keep", "kind"], "the policy's attribute"),
+        (["audit", "distp-demo/home.policy", "--lat", "lat"], "--data"),
     ],
     ids=lambda value: "-".join(value)[-48:] if isinstance(value, list) else None,
 )
@@ -323,4 +345,92 @@ def test_real_check_ins_end_to_end(tmp_path, attribute):
     written = json.loads(
         run(["protect", data, *columns, "--policy", "a.policy", "--out", "a.parquet", "--json"], tmp_path).stdout
     )
-    assert written == {"out": "a.parquet", "rows": 66962, "empty": 0, "places": 21}
+    assert written == {"out": "a.parquet", "rows": 66962, "empty": 0, "places": 21, "holds": True}
+
+
+def test_errors_about_a_file_never_quote_its_rows(tmp_path):
+    row = "1070,29560,2012-07-17 13:50:38,40.748954,-73.992257,Coffee Shop"
+    files = {
+        "nohdr.csv": f"{row}\n{row}\n",
+        "quote.csv": f'user,traj,when,lat,lon,kind\n"{row}\n{row},"x\n',
+        "text.csv": f"user,traj,when,lat,lon,kind\n{row}\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "bytes.csv").write_bytes(os.urandom(300))
+    for name in (*files, "bytes.csv"):
+        for attribute in ("CAST(kind AS INT) > 3", "kind ="):
+            done = run(
+                ["fit", name, "--lat", "lat", "--lon", "lon", "--attribute", attribute, "--out", "x.policy"]
+                + ["--center", "40.75,-73.97"],
+                tmp_path,
+                code=2,
+            )
+            for secret in ("40.748954", "73.992257", "Coffee", "29560"):
+                assert secret not in done.stderr + done.stdout
+            assert done.stderr.isprintable() or done.stderr.strip().isprintable()
+
+
+def test_conditions_on_coordinates_compare_numbers_in_every_format(tmp_path):
+    lat = [9.5, 40.75, 40.76, 100.0 - 59.24, 40.74]
+    pl.DataFrame({"lat": lat, "lon": [-73.97] * 5}).write_csv(tmp_path / "a.csv")
+    pl.DataFrame({"lat": lat, "lon": [-73.97] * 5}).write_parquet(tmp_path / "a.parquet")
+    said = [
+        run(
+            [
+                "fit",
+                name,
+                "--lat",
+                "lat",
+                "--lon",
+                "lon",
+                "--attribute",
+                "lat > 40.755",
+                "--out",
+                "x.policy",
+                "--json",
+            ]
+            + ["--center", "40.75,-73.97", "--size-km", "6,6", "--regions", "36", "--no-report"],
+            tmp_path,
+        ).stdout
+        for name in ("a.csv", "a.parquet")
+    ]
+    assert [json.loads(text)["certificate"]["pairs"][0]["support"][0]["records"] for text in said] == [2, 2]
+    assert "warning" in said[0]  # two check-ins are no population
+
+
+def test_an_unmet_target_is_valid_json_and_exit_code_1_and_is_said_when_used(place):
+    loaded = Policy.load(place / "distp-demo/home.policy")
+    weak = Policy(**{**loaded.__dict__, "certificate": loaded.recertify([*loaded.pairs])})
+    assert weak.certificate.holds
+    broken = Policy.create(
+        loaded.mechanism, loaded.regions, loaded.pairs, epsilon=0.1, delta=1e-6, prior=loaded.prior, outside="nearest"
+    )
+    broken.save(place / "broken.policy")
+    assert json.loads(run(["audit", "broken.policy", "--json"], place, code=1).stdout)["holds"] is False
+    words = ["protect", "distp-demo/buildings.csv", "--policy", "broken.policy", "--lat", "lat", "--lon", "lon"]
+    assert "does not meet its own target" in run([*words, "--out", "broken.parquet"], place).stdout
+
+
+def test_interrupting_leaves_nothing_and_says_nothing(place):
+    before = sorted(place.rglob("*"))
+    for wait in (0.05, 3.0):
+        words = [
+            "fit",
+            "distp-demo/buildings.csv",
+            *GOOD,
+            "--out",
+            "x.policy",
+            "--size-km",
+            "12,22",
+            "--regions",
+            "400",
+        ]
+        process = subprocess.Popen([*DISTP, *words], cwd=place, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        time.sleep(wait)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        if wait > 1:
+            assert process.returncode == 130
+            assert b"Traceback" not in said
+    assert sorted(place.rglob("*")) == before

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from distp.attacks import AttackSuccess as AttackSuccess
     from distp.attacks import attack_success as attack_success
+    from distp.attacks import bayes_factor as bayes_factor
+    from distp.attacks import posterior as posterior
     from distp.attacks import success_limit as success_limit
     from distp.calibration import Calibration as Calibration
     from distp.calibration import Compared as Compared
@@ -31,10 +33,24 @@ if TYPE_CHECKING:
     from distp.mechanisms import RestrictedLaplace as RestrictedLaplace
     from distp.mechanisms import Tupling as Tupling
     from distp.privacy import Bracket as Bracket
+    from distp.privacy import WorstPair as WorstPair
+    from distp.privacy import class_delta as class_delta
+    from distp.privacy import class_dummies as class_dummies
+    from distp.privacy import concentration as concentration
     from distp.privacy import delta as delta
+    from distp.privacy import density as density
     from distp.privacy import epsilon as epsilon
+    from distp.privacy import family_delta as family_delta
+    from distp.privacy import family_epsilon as family_epsilon
+    from distp.privacy import in_class as in_class
+    from distp.privacy import metric_epsilon as metric_epsilon
+    from distp.privacy import point_delta as point_delta
+    from distp.privacy import point_epsilon as point_epsilon
+    from distp.privacy import profile as profile
     from distp.privacy import theorem3 as theorem3
     from distp.privacy import theorem3_epsilon as theorem3_epsilon
+    from distp.privacy import theorem3_excess as theorem3_excess
+    from distp.privacy import tuple_bounds as tuple_bounds
     from distp.release import Policy as Policy
     from distp.spaces import Box as Box
     from distp.spaces import Regions as Regions
@@ -57,9 +73,29 @@ _ROOMS = {
         "RestrictedLaplace",
         "Tupling",
     ),
-    "privacy": ("Bracket", "delta", "epsilon", "theorem3", "theorem3_epsilon"),
+    "privacy": (
+        "Bracket",
+        "WorstPair",
+        "class_delta",
+        "class_dummies",
+        "concentration",
+        "delta",
+        "density",
+        "epsilon",
+        "family_delta",
+        "family_epsilon",
+        "in_class",
+        "metric_epsilon",
+        "point_delta",
+        "point_epsilon",
+        "profile",
+        "theorem3",
+        "theorem3_epsilon",
+        "theorem3_excess",
+        "tuple_bounds",
+    ),
     "utility": ("expected_loss", "real_report_loss", "worst_loss"),
-    "attacks": ("AttackSuccess", "attack_success", "success_limit"),
+    "attacks": ("AttackSuccess", "attack_success", "bayes_factor", "posterior", "success_limit"),
     "certificates": ("Certificate", "certify"),
     "calibration": ("Calibration", "Compared", "calibrate", "compare"),
     "release": ("Policy",),

@@ -11,6 +11,26 @@ from pathlib import Path
 from distp.errors import DataError
 
 
+def check_target(path: str | Path, *sources: str | Path) -> None:
+    """Refuse, before any work, a file that cannot be written or that would replace one of the ``sources``.
+
+    Raises
+    ------
+    DataError
+        It is a folder, its folder does not exist, or it is one of the inputs.
+    """
+    target = Path(path)
+    if not target.name or target.is_dir():
+        raise DataError(f"cannot write {str(path)!r}: it is a folder")
+    if not target.parent.is_dir():
+        raise DataError(f"cannot write {target}: there is no folder {target.parent}")
+    if not os.access(target.parent, os.W_OK):
+        raise DataError(f"cannot write {target}: its folder is not writable")
+    for source in sources:
+        if target.exists() and Path(source).exists() and target.samefile(source):
+            raise DataError(f"cannot write {target}: it is the input, which would be lost")
+
+
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; what was written there takes its place if no error occurs.

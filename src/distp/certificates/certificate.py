@@ -98,6 +98,11 @@ class Certificate:
         """The pair with the largest upper end of delta."""
         return max(self.pairs, key=lambda pair: pair.delta.upper)
 
+    def agrees_with(self, other: Certificate) -> bool:
+        """Say whether both say the same, up to what another processor's rounding may change (1e-6)."""
+        mine, theirs = self.to_dict(), other.to_dict()
+        return _alike(mine, theirs)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; an infinite epsilon becomes the string "inf"."""
         plain: dict[str, Any] = _jsonable(asdict(self))
@@ -120,7 +125,7 @@ class Certificate:
             )
             for pair in data["pairs"]
         )
-        numbers = {key: float(data[key]) for key in _NUMBERS}
+        numbers = {key: nonnegative(data[key], key) for key in _NUMBERS}
         return cls(pairs=pairs, assumptions=tuple(str(text) for text in data["assumptions"]), **numbers)
 
 
@@ -169,11 +174,15 @@ def certify(
     parts = []
     for pair in pairs:
         attack = attack_success(mechanism, pair.p, pair.q)
+        found = delta(mechanism, pair.p, pair.q, target_epsilon)
+        least = epsilon(mechanism, pair.p, pair.q, target_delta)
+        if found.upper <= target_delta:  # which proves the target epsilon, however wide the other bracket is
+            least = Bracket(min(least.lower, target_epsilon), min(least.upper, target_epsilon))
         parts.append(
             PairCertificate(
                 name=pair.name,
-                delta=delta(mechanism, pair.p, pair.q, target_epsilon),
-                epsilon=epsilon(mechanism, pair.p, pair.q, target_delta),
+                delta=found,
+                epsilon=least,
                 success=attack.balanced,
                 recognised=attack.recognised,
                 success_unprotected=attack_success(bare, pair.p, pair.q).balanced,
@@ -196,6 +205,16 @@ def mean_law(pairs: Sequence[Pair]) -> FloatArray:
     if not pairs:
         raise ParameterError("pairs is empty: there is nothing to hide")
     return np.asarray(np.mean([law for pair in pairs for law in (pair.p, pair.q)], axis=0))
+
+
+def _alike(one: Any, two: Any) -> bool:
+    if isinstance(one, dict) and isinstance(two, dict):
+        return one.keys() == two.keys() and all(_alike(one[key], two[key]) for key in one)
+    if isinstance(one, list) and isinstance(two, list):
+        return len(one) == len(two) and all(map(_alike, one, two))
+    if isinstance(one, float) and isinstance(two, float):
+        return math.isclose(one, two, rel_tol=1e-6, abs_tol=1e-9)
+    return bool(one == two)
 
 
 def _jsonable(value: Any) -> Any:

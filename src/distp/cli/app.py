@@ -1,14 +1,11 @@
-"""The ``distp`` command and its errors."""
+"""The ``distp`` command: its sub-commands."""
 
 from __future__ import annotations
-
-import sys
 
 import typer
 
 from distp import __version__
 from distp.cli import audit, compare, demo, fit, protect, query
-from distp.errors import DistpError
 
 app = typer.Typer(
     name="distp",
@@ -35,16 +32,3 @@ def _root(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
     pass
-
-
-def main() -> None:
-    """Run the command line; an error that a person can mend is one line and exit code 2."""
-    try:
-        app()
-    except DistpError as error:
-        typer.echo(f"distp: {error}", err=True)
-        sys.exit(2)
-    except BrokenPipeError:
-        # The reader of our output left (a pager, head): nothing to say, and nobody to say it to.
-        sys.stderr.close()
-        sys.exit(1)

@@ -33,8 +33,10 @@ def run(
     loaded = Policy.load(policy)
     own = loaded.recertify()
     stated = loaded.certificate
-    agrees = own.pairs == stated.pairs and abs(own.loss - stated.loss) <= 1e-9 * (1 + stated.loss)
+    agrees = own.agrees_with(stated)
     other, read = None, []
+    if data is None and (lat or lon or user or time):
+        raise ParameterError("--lat, --lon, --user and --time describe --data, which is not given")
     if data is not None:
         if lat is None or lon is None:
             raise ParameterError("--data needs --lat and --lon: the columns with the coordinates")

@@ -42,10 +42,16 @@ def run(
     ] = None,
     epsilon: Annotated[
         list[float] | None,
-        typer.Option("--epsilon", help="Target epsilon; repeat it for several. Default: 0.1, 0.2, 0.5, 1, 2."),
+        typer.Option(
+            "--epsilon", help="Target epsilon; repeat it for several. Default: 0.1, 0.2, 0.5, 1, 2 and the policy's."
+        ),
     ] = None,
-    delta: options.Delta = 0.001,
-    max_dummies: options.MaxDummies = 10,
+    delta: Annotated[
+        float | None, typer.Option("--delta", help="Target delta. Default: the policy's, or 0.001.")
+    ] = None,
+    max_dummies: Annotated[
+        int | None, typer.Option("--max-dummies", help="Dummies of a report. Default: the policy's, or 10.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the CSV and the figure.")] = None,
     json_output: options.Json = False,
 ) -> None:
@@ -54,10 +60,18 @@ def run(
         example = load_example()
         regions = example.regions()
         pairs: Sequence[Pair] = [example.pair(regions)]
+        own_delta, own_dummies, epsilons = 0.001, 10, list(steps.EPSILONS)
     else:
         loaded = Policy.load(policy)
         regions, pairs = loaded.regions, loaded.pairs
-    rows = steps.compared(pairs, regions, epsilon or steps.EPSILONS, delta, max_dummies)
+        claim = loaded.certificate
+        own_delta, own_dummies = claim.target_delta, loaded.dummies
+        epsilons = [*steps.EPSILONS, claim.target_epsilon]
+    delta = own_delta if delta is None else delta
+    max_dummies = own_dummies if max_dummies is None else max_dummies
+    for value in epsilon or epsilons:
+        steps.check_numbers(value, delta, max_dummies, len(regions))
+    rows = steps.compared(pairs, regions, epsilon or epsilons, delta, max_dummies)
     if out is not None:
         write(out, rows)
     if json_output:

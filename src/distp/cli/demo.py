@@ -31,6 +31,7 @@ def run(
     json_output: options.Json = False,
 ) -> None:
     """Hide on real data whether somebody is in a home building or in another one: no network, no set-up."""
+    steps.check_numbers(epsilon, delta, max_dummies, 1)
     example = load_example()
     regions = example.regions()
     pair = example.pair(regions)

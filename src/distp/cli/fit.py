@@ -12,12 +12,13 @@ from distp.cli.console import emit, say
 from distp.data import read_check_ins
 from distp.data.attributes import split_name
 from distp.data.readers import MAX_BAD
+from distp.files import check_target
 from distp.spaces import Regions
 
 NAME = "fit"
 EXAMPLE = (
     "distp fit distp-demo/buildings.csv --lat lat --lon lon --attribute \"kind == 'home'\" "
-    "--size-km 12,22 --regions 400 --out home.policy"
+    "--size-km 12,22 --regions 400 --out buildings.policy"
 )
 
 
@@ -46,8 +47,13 @@ def run(
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
     json_output: options.Json = False,
 ) -> None:
-    """Learn the distributions of an attribute, calibrate a mechanism that hides it, certify it, write it."""
+    """Learn the distributions of an attribute, calibrate a mechanism that hides it, certify it, write it.
+
+    Exit code 0: the policy meets the target; 1: it was written, but does not; 2: bad input.
+    """
     nearest = steps.check_outside(outside)
+    steps.check_numbers(epsilon, delta, max_dummies, regions)
+    check_target(out, file)
     check_ins = read_check_ins(file, lat=lat, lon=lon, user=user, time=time, max_bad=max_bad)
     area = options.box_of(box, center, size_km, check_ins)
     space = Regions.quadtree(
@@ -73,7 +79,12 @@ def run(
         rows = steps.compared(pairs, space, [*steps.EPSILONS, epsilon], delta, max_dummies)
         folder = report or out.with_name(f"{out.stem}-report")
         page = steps.report(folder, f"Hiding {', '.join(pair.name for pair in pairs)}", policy, words, rows, read)
+    check_target(out, file)
     policy.save(out)
+    for line in steps.small_classes(pairs):
+        read.append(line)
+        if not json_output:
+            say(line)
     if json_output:
         emit(
             {
@@ -95,5 +106,6 @@ def run(
         if page is not None:
             say(f"report: {page}")
     if not policy.certificate.holds:
-        say("the target is NOT met: the certificate above is what the policy does")
+        if not json_output:
+            say("the target is NOT met: the certificate above is what the policy does")
         raise typer.Exit(1)

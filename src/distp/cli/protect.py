@@ -40,16 +40,27 @@ def run(
 ) -> None:
     """Write one tuple for every row, drawn from operating-system entropy; true coordinates never leave."""
     loaded = Policy.load(policy)
+    broken = "" if loaded.certificate.holds else "warning: this policy does not meet its own target: see distp audit"
     done = protect_file(file, out, loaded, lat=lat, lon=lon, keep=keep or (), empty=empty)
     if json_output:
-        emit({"out": out, "rows": done.rows, "empty": done.empty, "places": loaded.dummies + 1})
+        emit(
+            {
+                "out": out,
+                "rows": done.rows,
+                "empty": done.empty,
+                "places": loaded.dummies + 1,
+                "holds": loaded.certificate.holds,
+            }
+        )
         return
     say(f"{out}: {done.rows:,} rows, one tuple of {loaded.dummies + 1} regions each")
     if done.empty:
-        say(f"  {done.empty:,} of them empty: outside the policy's area, or without coordinates")
+        say(f"  {done.empty:,} of them empty: outside the area, or without coordinates (which can be seen)")
     claim = loaded.certificate
     say(
         f"  each report: epsilon {claim.target_epsilon:g}, delta {claim.target_delta:g} for "
         f"{', '.join(pair.name for pair in loaded.pairs)}; several reports of one person from the same place "
         "are not covered"
     )
+    if broken:
+        say(broken)

@@ -27,12 +27,13 @@ def run(
     lat: Annotated[float, typer.Option("--lat", help="Latitude, degrees.")],
     lon: Annotated[float, typer.Option("--lon", help="Longitude, degrees.")],
     form: Annotated[Form, typer.Option("--format", help="JSON of centres, or GeoJSON polygons.")] = Form.json,
+    json_output: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Print one tuple for one place, drawn from operating-system entropy."""
     loaded = Policy.load(policy)
     steps.region_of(loaded, lat, lon)
     drawn = [int(region) for region in loaded.release(lat, lon)[0]]
-    emit(geojson(loaded, drawn) if form is Form.geojson else {"tuple": centres(loaded, drawn)})
+    emit(geojson(loaded, drawn) if form is Form.geojson and not json_output else {"tuple": centres(loaded, drawn)})
 
 
 def centres(policy: Policy, regions: list[int]) -> list[dict[str, float]]:

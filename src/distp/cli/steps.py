@@ -10,6 +10,7 @@ from distp.calibration.compare import describe
 from distp.calibration.curves import dummies_curve
 from distp.certificates import Certificate
 from distp.certificates.certificate import mean_law
+from distp.checks import count, nonnegative, probability
 from distp.cli.console import progress, say, table
 from distp.data import CheckIns, attribute_pair
 from distp.data.attributes import split_name
@@ -20,6 +21,8 @@ from distp.report import Study, write_report
 from distp.spaces import Regions
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0)
+MOST_DUMMIES, MOST_REGIONS = 10_000, 5_000  # beyond, a search would take hours
+FEW_PEOPLE, FEW_RECORDS = 10, 30
 
 
 def read_lines(check_ins: CheckIns) -> list[str]:
@@ -145,6 +148,32 @@ def show_comparison(rows: Sequence[Compared]) -> None:
             for row in rows
         ],
     )
+
+
+def check_numbers(epsilon: float, delta: float, max_dummies: int, regions: int) -> None:
+    """Refuse bad targets before a file is read."""
+    nonnegative(epsilon, "epsilon")
+    probability(delta, "delta")
+    for name, value, most in (("max_dummies", max_dummies, MOST_DUMMIES), ("regions", regions, MOST_REGIONS)):
+        if count(value, name) > most:
+            raise ParameterError(f"{name} must be at most {most:,}, got {value:,}")
+
+
+def small_classes(pairs: Sequence[Pair]) -> list[str]:
+    """Warn of distributions that a handful of people make: they say more about those than about a population."""
+    lines = []
+    for pair in pairs:
+        for label, support in (("with", pair.support_p), ("without", pair.support_q)):
+            if support is None:
+                continue
+            few_people = support.people is not None and support.people < FEW_PEOPLE
+            if few_people or support.records < FEW_RECORDS:
+                people = "" if support.people is None else f" of {support.people:,} people"
+                lines.append(
+                    f"warning: {pair.name}: only {support.records:,} check-ins{people} {label} it. The certificate "
+                    "says little about others, and the policy holds where these were"
+                )
+    return lines
 
 
 def check_outside(outside: str) -> bool:

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import polars as pl
-from polars.exceptions import PolarsError
+from polars.exceptions import ColumnNotFoundError, PolarsError, SQLInterfaceError, SQLSyntaxError
 
 from distp.data.readers import CheckIns, SetAside
 from distp.distributions import Pair
@@ -42,16 +42,37 @@ def evaluate(check_ins: CheckIns, condition: str) -> pl.Series:
     Raises
     ------
     DataError
-        It does not parse, names a missing column, or is not a condition.
+        It does not parse, names a missing column, is not a condition, or depends on other rows.
     """
     frame = check_ins.frame
+    result = _rows(frame, condition)
+    half = frame.height // 2
+    # What depends on other rows (a count, a rank) means something else on other data: it is no attribute.
+    alone = _rows(frame.head(half), condition) if half else result.head(0)
+    if not (alone.equals(result.head(half)) and _rows(frame.reverse(), condition).reverse().equals(result)):
+        raise DataError(f"attribute {condition!r} depends on other rows: it must be decided by each row alone")
+    return result
+
+
+def _rows(frame: pl.DataFrame, condition: str) -> pl.Series:
+    """Evaluate a condition on each row; what polars says about it is not repeated, as it may quote values."""
     try:
         result = frame.select(pl.sql_expr(condition).alias("condition"))["condition"]
-    except PolarsError as error:
-        first_line = str(error).strip().split("\n")[0]
-        raise DataError(f"attribute {condition!r}: {first_line}") from None
-    if result.dtype != pl.Boolean or result.len() != frame.height:
-        raise DataError(f"attribute {condition!r} is not a condition on each row (it gives {result.dtype})")
+    except ColumnNotFoundError as error:
+        found = re.search(r'"([^"]*)"', str(error))
+        name = found[1] if found else "?"
+        hint = "; name the time column with --time" if name in ("hour", "weekday") else ""
+        raise DataError(
+            f"attribute {condition!r}: there is no column {name!r} (text goes in single quotes{hint})"
+        ) from None
+    except (SQLInterfaceError, SQLSyntaxError):
+        raise DataError(f"attribute {condition!r} is not a condition in SQL, such as: kind == 'home'") from None
+    except PolarsError:
+        raise DataError(f"attribute {condition!r} cannot be computed from these columns") from None
+    if result.dtype != pl.Boolean:
+        raise DataError(f"attribute {condition!r} is not a condition: it gives {result.dtype}, not true or false")
+    if result.len() != frame.height:
+        raise DataError(f"attribute {condition!r} depends on other rows: it must be decided by each row alone")
     return result
 
 

@@ -125,8 +125,12 @@ def read_check_ins(
     frame = _read(Path(path), named, {lat, lon}, all_columns)
     if not frame.height:
         raise DataError(f"{path} has no rows")
+    for name in (lat, lon):
+        if frame[name].dtype.is_nested():
+            raise DataError(f"{path}: column {name!r} holds lists or records, not numbers")
     texts = frame.select(pl.col(lat, lon).cast(pl.String).str.strip_chars())
     values = texts.select(pl.all().cast(pl.Float64, strict=False))
+    frame = frame.with_columns(values)  # so that a condition on them compares numbers, whatever the format
     lats, lons = (values[name].fill_null(np.nan).to_numpy() for name in (lat, lon))
     given = (texts[lat].fill_null("") != "").to_numpy() & (texts[lon].fill_null("") != "").to_numpy()
     numeric = np.isfinite(lats) & np.isfinite(lons)
@@ -164,11 +168,14 @@ def read_check_ins(
 
 def _read(path: Path, named: list[str], as_text: set[str], all_columns: bool) -> pl.DataFrame:
     name = path.name.lower()
+    if not path.is_file():
+        raise DataError(f"cannot read {path}: {'it is a folder' if path.is_dir() else 'there is no such file'}")
     try:
         if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")):
             separator = "\t" if ".tsv" in name else ","
-            header = pl.read_csv(path, separator=separator, n_rows=0, infer_schema=False).columns
-            _require(path, named, header)
+            # Plain text keeps the names as they are written; the readers would rename a second one.
+            top = pl.read_csv(path, separator=separator, n_rows=1, has_header=False, infer_schema=False, glob=False)
+            _require(path, named, [str(cell) for cell in (top.row(0) if top.height else ())])
             return pl.read_csv(
                 path,
                 separator=separator,
@@ -177,26 +184,54 @@ def _read(path: Path, named: list[str], as_text: set[str], all_columns: bool) ->
                 schema_overrides=dict.fromkeys(as_text, pl.String),
                 infer_schema_length=None,
                 encoding="utf8-lossy",
+                glob=False,
             )
         if name.endswith((".parquet", ".pq")):
             _require(path, named, pl.read_parquet_schema(path).keys())
-            return pl.read_parquet(path, columns=None if all_columns else named)
-    except (OSError, PolarsError) as error:
-        first_line = str(error).strip().split("\n")[0]
-        raise DataError(f"cannot read {path}: {first_line}") from None
+            return pl.read_parquet(path, columns=None if all_columns else named, glob=False)
+    except (OSError, PolarsError):
+        # What the reader says may quote the row it stumbled on: a person's location must not be printed.
+        kind = "Parquet" if name.endswith((".parquet", ".pq")) else "text with columns (CSV or TSV, UTF-8)"
+        raise DataError(f"cannot read {path}: it is damaged, or not {kind}") from None
     raise DataError(f"cannot read {path}: the name must end in .csv, .csv.gz, .tsv, .tsv.gz or .parquet")
 
 
 def _require(path: Path, named: Sequence[str], present: Iterable[str]) -> None:
     columns = list(present)
     missing = [name for name in named if name not in columns]
+    twice = [name for name in named if columns.count(name) > 1]
+    if twice:
+        raise DataError(f"{path} has two columns named {twice[0]!r}")
     if missing:
-        raise DataError(f"{path} has no column {missing[0]!r}; its columns are: {', '.join(columns)}")
+        if any(_is_number(name) or not name.isprintable() for name in columns):
+            raise DataError(f"{path} has no column {missing[0]!r}: its first line does not look like column names")
+        hint = ""
+        if len(columns) == 1 and ";" in columns[0]:
+            hint = " (semicolons separate the columns: write commas, or tabs as .tsv)"
+        raise DataError(f"{path} has no column {missing[0]!r}; its columns are: {', '.join(columns)}{hint}")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _with_time(frame: pl.DataFrame, time: str) -> pl.DataFrame:
     column = frame[time]
-    parsed = column if column.dtype.is_temporal() else column.cast(pl.String).str.to_datetime(strict=False)
+    if column.dtype == pl.Datetime:
+        parsed = column
+    elif column.dtype == pl.Date:
+        raise DataError(f"column {time!r} holds dates without a time of day")
+    elif column.dtype == pl.String:
+        try:
+            parsed = column.str.to_datetime(strict=False)
+        except PolarsError:
+            parsed = pl.Series(time, [None] * len(column), dtype=pl.Datetime)
+    else:
+        raise DataError(f"column {time!r} holds {column.dtype}, not dates and times such as 2012-04-03 18:00:06")
     added = [parsed.alias("__time")]
     for name, part in (("hour", parsed.dt.hour), ("weekday", parsed.dt.weekday)):
         if name not in frame.columns:

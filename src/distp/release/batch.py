@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import polars as pl
 
 from distp.data.readers import read_check_ins
 from distp.errors import DataError, OutsideError
-from distp.files import replacing
+from distp.files import check_target, replacing
 from distp.release.policy import Policy
 
 COLUMN = "report"
@@ -56,9 +57,14 @@ def protect_file(
         As named; nothing is left behind.
     """
     path = Path(target)
+    check_target(path, source)
     if path.suffix not in (".parquet", ".csv"):
         raise DataError(f"cannot write {path}: the name must end in .parquet or .csv")
+    keep = list(dict.fromkeys(keep))
+    hidden = {word for text in policy.expressions for word in re.findall(r"\w+", text)}
     for name in keep:
+        if name in hidden:
+            raise DataError(f"--keep {name}: the policy's attribute is defined by that column, and would be written")
         if name in (lat, lon):
             raise DataError(f"--keep {name}: the true coordinates are never written")
         if name == COLUMN or name.startswith(f"{COLUMN}_"):

@@ -212,8 +212,11 @@ class Policy:
         body = policyfile.read(path)
         try:
             return cls(**_fields(body))
-        except (DistpError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise PolicyError(f"{path} is damaged: {type(error).__name__}: {error}") from None
+        except DistpError as error:
+            raise PolicyError(f"{path} is damaged: {error}") from None
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            what = f"{error} is missing" if isinstance(error, KeyError) else "a part of it is not what it should be"
+            raise PolicyError(f"{path} is damaged: {what}") from None
 
 
 def _body(policy: Policy) -> dict[str, Any]:
@@ -289,7 +292,7 @@ def _fields(body: dict[str, Any]) -> dict[str, Any]:
         "dummy_weights": law,
         "dummies": dummies["count"],
         "pairs": tuple(pairs),
-        "expressions": tuple(str(item["expression"]) for item in body["attributes"]),
+        "expressions": tuple(_text(item["expression"]) for item in body["attributes"]),
         "prior": distribution(body["prior"], size, "prior"),
         "certificate": certificate,
         "outside": body["outside"],
@@ -316,6 +319,12 @@ def _integers(values: list[int]) -> IntArray:
     if not isinstance(values, list) or not all(type(value) is int for value in values):
         raise PolicyError("weights and regions must be whole numbers")
     return np.array(values, dtype=np.int64)
+
+
+def _text(value: str) -> str:
+    if not isinstance(value, str):
+        raise PolicyError("the expression of an attribute must be text")
+    return value
 
 
 def _floats(values: list[float], size: int) -> list[float]:

@@ -142,7 +142,16 @@ def attack_figure(curve: DummiesCurve, certificate: Certificate, pair_name: str)
         (0.5, "blind guessing: 0.5", "-"),
     ):
         ax.axhline(level, color=_GREY, lw=1, ls=style)
-        ax.annotate(text, (k[-1], level), ha="right", va="bottom", fontsize=8, color="#333333")
+        ax.annotate(
+            text,
+            (k[-1], level),
+            (0, 2),
+            textcoords="offset points",
+            ha="right",
+            va="bottom",
+            fontsize=8,
+            color="#333333",
+        )
     ax.set_xscale("log")
     _plain_ticks(ax, k.tolist())
     ax.set_ylim(0.48, max(bare, certificate.guaranteed_success) + 0.05)
@@ -216,5 +225,5 @@ def _tidy(ax: Axes) -> None:
     ax.set_axisbelow(True)
 
 
-def _short(text: str, limit: int = 46) -> str:
+def _short(text: str, limit: int = 30) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"

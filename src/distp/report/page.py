@@ -71,6 +71,10 @@ def write_report(folder: str | Path, study: Study) -> Path:
     except OSError as error:
         raise DataError(f"cannot make the folder {place}: {error.strerror}") from None
     shown = [_save(place, *figure) for figure in _figures(study)]
+    for kind in ("map", "dummies", "attack"):  # of an earlier report with other attributes
+        for old in place.glob(f"{kind}*.png"):
+            if old.name not in {figure.file for figure in shown}:
+                old.unlink()
     environment = Environment(
         loader=PackageLoader("distp.report"),
         autoescape=True,
