@@ -45,7 +45,7 @@ def tuple_bounds(mechanism: Tupling, p: ArrayLike, q: ArrayLike, epsilon: float)
     >>> from distp.mechanisms import Identity
     >>> found = tuple_bounds(Tupling(Identity(4), 5), [.5, .3, .2, 0], [.1, .2, .3, .4], 0.5)
     >>> [round(value, 3) for value in found]
-    [1.154, 0.552, 0.11, 0.058]
+    [1.012, 0.636, 0.11, 0.059]
     """
     epsilon = nonnegative(epsilon, "epsilon")
     if not isinstance(mechanism, Tupling) or not mechanism.replacement:

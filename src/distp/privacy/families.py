@@ -148,8 +148,9 @@ def metric_epsilon(mechanism: Mechanism, distances: ArrayLike | None = None) -> 
         if ratio.max() > worst:
             y = int(np.argmax(ratio))
             worst = float(ratio[y])
-            finite = np.abs(logs[np.isfinite(logs)]).max(initial=1.0)
-            error = 8 * UNIT * (finite / between[x, y] if between[x, y] > 0 else 0.0) + 4 * UNIT * worst
+            finite = float(np.abs(logs[np.isfinite(logs)]).max(initial=1.0))
+            away = float(between[x, y])
+            error = 8 * UNIT * (finite / away if away > 0 else 0.0) + 4 * UNIT * worst
     if math.isinf(worst):
         return Bracket(worst, worst)
     return Bracket(max(0.0, worst - error), worst + error)
