@@ -172,7 +172,7 @@ def test_bad_epsilon_names_the_parameter(bad):
         (lambda: Identity(Space([0.0, 9.0]), Space([0.0, 1.0])).channel(), "input 1"),
         (lambda: RestrictedLaplace(Space([0.0]), 1.0, 0.5, Space([2.0])).channel(), "radius"),
         (lambda: Tupling(Tupling(Identity(2), 1), 1), "one report"),
-        (lambda: Tupling(Identity(2), 1, replacement=False), "replacement"),
+        (lambda: Tupling(Identity(2), 1, [0.3, 0.7], replacement=False), "replacement"),
     ],
 )
 def test_bad_mechanisms_are_named(make, match):

@@ -224,6 +224,19 @@ def test_a_policy_comes_back_as_it_was(tmp_path, nu):
     assert (tmp_path / "a.policy").read_bytes() == (tmp_path / "b.policy").read_bytes()
 
 
+def test_a_policy_without_replacement_releases_sets_and_is_certified_as_such(tmp_path):
+    plain = make_policy(dummies=6)
+    mechanism = Tupling(plain.mechanism.base, 6, replacement=False)
+    policy = Policy.create(mechanism, plain.regions, plain.pairs, epsilon=1.0, delta=0.2, prior=plain.prior)
+    policy.save(tmp_path / "a.policy")
+    again = Policy.load(tmp_path / "a.policy")
+    assert again.recertify() == policy.certificate
+    assert policy.certificate.pairs[0].delta.upper < plain.certificate.pairs[0].delta.upper
+    assert policy.certificate.loss < plain.certificate.loss
+    drawn = again.release([40.75] * 500, [-73.97] * 500)
+    assert (np.diff(drawn.astype(int), axis=1) > 0).all()
+
+
 def test_a_policy_can_be_read_and_followed_without_the_library(tmp_path, policy):
     policy.save(tmp_path / "a.policy")
     script = """
@@ -233,7 +246,7 @@ body = json.dumps(d["policy"], sort_keys=True, separators=(",", ":")).encode()
 assert hashlib.sha256(body).hexdigest() == d["sha256"]
 p = d["policy"]
 assert all(sum(row["weights"]) == p["total"] for row in p["channel"])
-assert p["dummies"] == {"count": 3, "weights": None}
+assert p["dummies"] == {"count": 3, "weights": None, "replacement": True}
 print(len(p["regions"]["centres"]), p["certificate"]["target_epsilon"])
 """
     done = subprocess.run(

@@ -33,9 +33,12 @@ if TYPE_CHECKING:
     from distp.mechanisms import RestrictedLaplace as RestrictedLaplace
     from distp.mechanisms import Tupling as Tupling
     from distp.privacy import Bracket as Bracket
+    from distp.privacy import Composition as Composition
     from distp.privacy import WorstPair as WorstPair
     from distp.privacy import class_delta as class_delta
     from distp.privacy import class_dummies as class_dummies
+    from distp.privacy import compose as compose
+    from distp.privacy import compose_epsilon as compose_epsilon
     from distp.privacy import concentration as concentration
     from distp.privacy import delta as delta
     from distp.privacy import density as density
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     from distp.privacy import point_delta as point_delta
     from distp.privacy import point_epsilon as point_epsilon
     from distp.privacy import profile as profile
+    from distp.privacy import same_location as same_location
     from distp.privacy import theorem3 as theorem3
     from distp.privacy import theorem3_epsilon as theorem3_epsilon
     from distp.privacy import theorem3_excess as theorem3_excess
@@ -76,8 +80,11 @@ _ROOMS = {
     "privacy": (
         "Bracket",
         "WorstPair",
+        "Composition",
         "class_delta",
         "class_dummies",
+        "compose",
+        "compose_epsilon",
         "concentration",
         "delta",
         "density",
@@ -89,6 +96,7 @@ _ROOMS = {
         "point_delta",
         "point_epsilon",
         "profile",
+        "same_location",
         "theorem3",
         "theorem3_epsilon",
         "theorem3_excess",

@@ -29,7 +29,7 @@ class SingleReport:
     Q: FloatArray
     slack: float
     lost: float = 0.0
-    place: SingleReport | None = None  # of a listed tuple: its real report alone, which has the same pure epsilon
+    place: Report | None = None  # of a listed tuple: what has the same pure epsilon, such as its real report alone
 
     @property
     def masses(self) -> tuple[float, float]:
@@ -128,6 +128,10 @@ def law_report(mechanism: Mechanism, P: FloatArray, Q: FloatArray, slack: float,
     alone = SingleReport(P, Q, slack, lost)
     if not isinstance(mechanism, Tupling) or mechanism.dummies == 0:
         return alone
+    if not mechanism.replacement:
+        subsets = SubsetSum(P, Q, mechanism.dummies + 1, slack, lost)
+        summed, listed = TupleReport(subsets, alone), subsets.listed()
+        return summed if listed is None else SingleReport(*listed, summed)
     terms = TupleSum.of(P, Q, mechanism.dummy_distribution, mechanism.dummies + 1, slack, lost)
     listed = as_single_report(terms)
     return TupleReport(terms, alone) if listed is None else SingleReport(*listed, alone)
@@ -207,8 +211,55 @@ def delta(
     seen = report(mechanism, p, q)
     orders = [seen] if ordered else [seen, seen.swapped()]
     found = [one.at(epsilon, rtol, threshold) for one in orders]
-    result = largest([one.bracket for one in found])
-    if not all(one.resolved for one in found) and result.width > rtol * result.upper:
+    return _narrow_enough([one.bracket for one in found], all(one.resolved for one in found), rtol)
+
+
+def profile(
+    mechanism: Mechanism,
+    p: ArrayLike,
+    q: ArrayLike,
+    epsilons: ArrayLike,
+    *,
+    rtol: float = RTOL,
+    ordered: bool = False,
+) -> list[Bracket]:
+    """Return delta at many epsilons: the privacy profile of the pair.
+
+    Parameters
+    ----------
+    mechanism, p, q, rtol, ordered
+        As for `delta`.
+    epsilons : array_like, shape (n,)
+
+    Returns
+    -------
+    list of Bracket
+        Upper and lower ends fall with epsilon: what a smaller epsilon proves, a larger one inherits.
+
+    Examples
+    --------
+    >>> from distp.mechanisms import RandomizedResponse
+    >>> [round(b.upper, 4) for b in profile(RandomizedResponse(2, 1.0), [1, 0], [0, 1], [0.0, 0.5, 1.0])]
+    [0.4621, 0.2876, 0.0]
+    """
+    asked = [check_epsilon(value) for value in np.atleast_1d(np.asarray(epsilons, dtype=np.float64)).tolist()]
+    positive(rtol, "rtol")
+    seen = report(mechanism, p, q)
+    orders = [seen] if ordered else [seen, seen.swapped()]
+    found: dict[float, Bracket] = {}
+    upper = math.inf
+    for value in sorted(set(asked)):
+        results = [one.at(value, rtol) for one in orders]
+        bracket = _narrow_enough([one.bracket for one in results], all(one.resolved for one in results), rtol)
+        upper = min(upper, bracket.upper)
+        found[value] = Bracket(min(bracket.lower, upper), upper)
+    return [found[value] for value in asked]
+
+
+def _narrow_enough(brackets: list[Bracket], resolved: bool, rtol: float) -> Bracket:
+    """Return the bracket of the largest value, or raise with it if it is too wide."""
+    result = largest(brackets)
+    if not resolved and result.width > rtol * result.upper:
         raise PrecisionError(
             f"delta lies in {result}, which {MAX_POINTS:,} grid points cannot narrow to rtol={rtol:g}", result
         )

@@ -64,6 +64,8 @@ class Policy:
         Computed from the integer weights themselves.
     outside : {"refuse", "nearest"}
         What happens to a point outside the input regions; the distributions were counted the same way.
+    replacement : bool
+        Whether dummies are independent; if not, they are distinct and the tuple is a set.
     """
 
     regions: Regions
@@ -75,6 +77,7 @@ class Policy:
     prior: FloatArray
     certificate: Certificate
     outside: str = "refuse"
+    replacement: bool = True
 
     def __post_init__(self) -> None:
         if self.outside not in OUTSIDE:
@@ -121,12 +124,15 @@ class Policy:
             law,
             certify(exact, pairs, epsilon, delta, law),
             outside,
+            mechanism.replacement,
         )
 
     @property
     def mechanism(self) -> Tupling:
         """The mechanism that `release` realises, exactly."""
-        return from_weights(self.channel, self.dummy_weights, self.dummies, self.regions.inputs, self.regions)
+        return from_weights(
+            self.channel, self.dummy_weights, self.dummies, self.regions.inputs, self.regions, self.replacement
+        )
 
     def recertify(self, pairs: Sequence[Pair] | None = None) -> Certificate:
         """Compute the certificate anew from the weights, for the policy's own pairs or for others."""
@@ -185,7 +191,7 @@ class Policy:
     def _draw(self, inputs: IntArray, source: Source) -> NDArray[np.integer]:
         # The narrowest type that holds a region: files of tuples are large.
         kind = np.uint16 if len(self.regions) <= 2**16 else np.uint32
-        return tuples(self.channel, self.dummy_weights, self.dummies, inputs, source).astype(kind)
+        return tuples(self.channel, self.dummy_weights, self.dummies, inputs, source, self.replacement).astype(kind)
 
     def _inside(self, lat: ArrayLike, lon: ArrayLike) -> IntArray:
         inputs = self.locate(lat, lon)
@@ -238,6 +244,7 @@ def _body(policy: Policy) -> dict[str, Any]:
         "dummies": {
             "count": policy.dummies,
             "weights": None if policy.dummy_weights is None else _rows(policy.dummy_weights)[0],
+            "replacement": policy.replacement,
         },
         "attributes": [
             {
@@ -273,6 +280,8 @@ def _fields(body: dict[str, Any]) -> dict[str, Any]:
     dummies = body["dummies"]
     if count(dummies["count"], "the number of dummies") > MAX_DUMMIES:
         raise PolicyError(f"the number of dummies is {dummies['count']}, more than {MAX_DUMMIES:,}")
+    if not isinstance(dummies["replacement"], bool):
+        raise PolicyError(f"replacement must be true or false, not {dummies['replacement']!r}")
     law = None if dummies["weights"] is None else _weights([dummies["weights"]], len(regions))
     pairs = [
         Pair(
@@ -296,6 +305,7 @@ def _fields(body: dict[str, Any]) -> dict[str, Any]:
         "prior": distribution(body["prior"], size, "prior"),
         "certificate": certificate,
         "outside": body["outside"],
+        "replacement": dummies["replacement"],
     }
 
 

@@ -93,14 +93,15 @@ def quantised(mechanism: Tupling) -> tuple[Tupling, Weights, Weights | None]:
     law = mechanism.dummy_distribution
     uniform = bool((law == law[0]).all())
     dummies = None if uniform else Weights.of(law)
-    return (
-        from_weights(channel, dummies, mechanism.dummies, mechanism.inputs, mechanism.outputs),
-        channel,
-        dummies,
+    exact = from_weights(
+        channel, dummies, mechanism.dummies, mechanism.inputs, mechanism.outputs, mechanism.replacement
     )
+    return exact, channel, dummies
 
 
-def from_weights(channel: Weights, dummies: Weights | None, count: int, inputs: Space, outputs: Space) -> Tupling:
+def from_weights(
+    channel: Weights, dummies: Weights | None, count: int, inputs: Space, outputs: Space, replacement: bool = True
+) -> Tupling:
     """Return the tupling mechanism of the given integer weights."""
     base = Channel(channel.matrix(), inputs, outputs)
-    return Tupling(base, count, None if dummies is None else dummies.matrix().toarray()[0])
+    return Tupling(base, count, None if dummies is None else dummies.matrix().toarray()[0], replacement)

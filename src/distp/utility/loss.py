@@ -45,7 +45,7 @@ def expected_loss(mechanism: Mechanism, prior: ArrayLike, distances: ArrayLike |
     """
     between = _distances(mechanism, distances)
     if isinstance(mechanism, Tupling):
-        between = loss_matrix(between, mechanism.dummies, mechanism.dummy_distribution)
+        between = loss_matrix(between, mechanism.dummies, mechanism.dummy_distribution, mechanism.replacement)
     return mean_loss(mechanism, prior, between)
 
 
@@ -55,17 +55,29 @@ def real_report_loss(mechanism: Mechanism, prior: ArrayLike, distances: ArrayLik
 
 
 def worst_loss(mechanism: Mechanism, distances: ArrayLike | None = None) -> float:
-    """Return the largest loss that can happen: the real report farthest, and every dummy farther still."""
+    """Return the largest loss that can happen: the real report farthest, and every dummy farther still.
+
+    Notes
+    -----
+    The nearest of k + 1 distinct outputs is at most as far as the (k+1)-th farthest output, and any report at
+    most that far can be joined by k dummies that are no nearer.
+    """
     between = _distances(mechanism, distances)
     if isinstance(mechanism, Tupling) and mechanism.dummies > 0:
-        far = between[:, mechanism.dummy_distribution > 0].max(axis=1, keepdims=True)
+        if mechanism.replacement:
+            far = between[:, mechanism.dummy_distribution > 0].max(axis=1, keepdims=True)
+        else:
+            last = between.shape[1] - 1 - mechanism.dummies
+            far = np.partition(between, last, axis=1)[:, last : last + 1]
         between = np.minimum(between, far)
     matrix = mechanism.channel()
     possible = matrix.toarray() > 0 if isinstance(matrix, sparse.csr_array) else matrix > 0
     return float(between[possible].max())
 
 
-def loss_matrix(distances: ArrayLike, dummies: int, dummy_distribution: ArrayLike) -> FloatArray:
+def loss_matrix(
+    distances: ArrayLike, dummies: int, dummy_distribution: ArrayLike, replacement: bool = True
+) -> FloatArray:
     """Return the expected loss of input ``x`` when the real report is ``y``, the dummies averaged out.
 
     Parameters
@@ -73,6 +85,8 @@ def loss_matrix(distances: ArrayLike, dummies: int, dummy_distribution: ArrayLik
     distances : array_like, shape (|X|, |Y|)
     dummies : int
     dummy_distribution : array_like, shape (|Y|,)
+    replacement : bool
+        If ``False``, the dummies are distinct and uniform over the other outputs, whatever their law says.
 
     Returns
     -------
@@ -82,14 +96,19 @@ def loss_matrix(distances: ArrayLike, dummies: int, dummy_distribution: ArrayLik
     Notes
     -----
     With outputs sorted by distance from x, the nearest dummy lies beyond rank l with probability
-    ``(1 - F(l))^k``; summing the gaps between ranks gives the mean (theory 4.9, 4.12).
+    ``(1 - F(l))^k``, or ``C(n-1-l, k) / C(n-1, k)`` without replacement if the real report does too; summing
+    the gaps between ranks gives the mean (theory 4.9, 4.12).
     """
     between = np.asarray(distances, dtype=np.float64)
     k = count(dummies, "dummies")
     nu = distribution(dummy_distribution, between.shape[1], "dummy_distribution")
     order = np.argsort(between, axis=1, kind="stable")
     ranked = np.take_along_axis(between, order, axis=1)
-    beyond = np.clip(1.0 - np.cumsum(nu[order], axis=1), 0.0, 1.0) ** k
+    if replacement:
+        beyond = np.clip(1.0 - np.cumsum(nu[order], axis=1), 0.0, 1.0) ** k
+    else:
+        others = np.arange(between.shape[1] - 1, 0, -1)  # not yet passed, apart from the real report
+        beyond = np.append(np.cumprod(np.maximum(others - k, 0) / others), 0.0)[None, :]
     means = np.empty_like(ranked)
     means[:, 0] = ranked[:, 0]
     means[:, 1:] = ranked[:, :1] + np.cumsum(np.diff(ranked, axis=1) * beyond[:, :-1], axis=1)
