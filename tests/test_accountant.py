@@ -61,7 +61,10 @@ def test_bracket_contains_brute_force_over_all_tuples(data):
     p, q, nu = (data.draw(distributions(n)) for _ in range(3))
     eps = data.draw(st.sampled_from([0.0, 1e-9, 0.1, 0.5, 1.0, 3.0, 10.0]))
     exact = brute_delta(p, q, nu, k, math.exp(eps))
-    found = delta(Tupling(Identity(n), k, nu), p, q, eps, ordered=True)
+    try:
+        found = delta(Tupling(Identity(n), k, nu), p, q, eps, ordered=True)
+    except PrecisionError as error:  # a dummy's probability of 1e-150, say: wide, and right all the same
+        found = error.bracket
     assert Fraction(found.lower) <= exact <= Fraction(found.upper)
     assert found.width <= 1e-12 or min(x for x in (*p, *q, *nu) if x > 0) < 1e-90
 
@@ -259,11 +262,14 @@ def test_single_report_inverse_matches_the_piecewise_linear_curve(data):
     n = data.draw(st.integers(1, 6))
     p, q = data.draw(distributions(n)), data.draw(distributions(n))
     target = data.draw(st.sampled_from([0.0, 1e-12, 1e-6, 1e-3, 0.1, 0.5, 1.0]))
-    found = epsilon(Identity(n), p, q, target, ordered=True)
+    try:
+        found = epsilon(Identity(n), p, q, target, ordered=True)
+    except PrecisionError as error:  # the target is exactly what stays visible at any epsilon
+        found = error.bracket
     curve = accountant.SingleReport(np.asarray(p), np.asarray(q), 0.0)
     if found.upper < 700:
         assert curve.delta(math.exp(found.upper)).bracket.lower <= target
-    if 0 < found.lower < math.inf:
+    if 0 < found.lower < 700:
         assert curve.delta(math.exp(found.lower) * (1 - 1e-9)).bracket.upper >= target
 
 

@@ -16,7 +16,7 @@ from distp.privacy.bracket import Bracket, largest
 from distp.privacy.root import root
 from distp.privacy.single import LEAST, UNIT, at_epsilon, exp, hockey_stick, inverse, scaled
 from distp.privacy.subsets import SubsetSum
-from distp.privacy.tuples import MAX_POINTS, Found, TupleSum, as_single_report
+from distp.privacy.tuples import Found, TupleSum, as_single_report
 
 RTOL = 1e-4
 
@@ -261,7 +261,7 @@ def _narrow_enough(brackets: list[Bracket], resolved: bool, rtol: float) -> Brac
     result = largest(brackets)
     if not resolved and result.width > rtol * result.upper:
         raise PrecisionError(
-            f"delta lies in {result}, which {MAX_POINTS:,} grid points cannot narrow to rtol={rtol:g}", result
+            f"delta lies in {result}, which the finest grid does not narrow to rtol={rtol:g}", result
         )
     return result
 
