@@ -210,8 +210,7 @@ def delta(
     positive(rtol, "rtol")
     seen = report(mechanism, p, q)
     orders = [seen] if ordered else [seen, seen.swapped()]
-    found = [one.at(epsilon, rtol, threshold) for one in orders]
-    return _narrow_enough([one.bracket for one in found], all(one.resolved for one in found), rtol)
+    return _worst_order([one.at(epsilon, rtol, threshold) for one in orders], rtol)
 
 
 def profile(
@@ -249,17 +248,16 @@ def profile(
     found: dict[float, Bracket] = {}
     upper = math.inf
     for value in sorted(set(asked)):
-        results = [one.at(value, rtol) for one in orders]
-        bracket = _narrow_enough([one.bracket for one in results], all(one.resolved for one in results), rtol)
+        bracket = _worst_order([one.at(value, rtol) for one in orders], rtol)
         upper = min(upper, bracket.upper)
         found[value] = Bracket(min(bracket.lower, upper), upper)
     return [found[value] for value in asked]
 
 
-def _narrow_enough(brackets: list[Bracket], resolved: bool, rtol: float) -> Bracket:
-    """Return the bracket of the largest value, or raise with it if it is too wide."""
-    result = largest(brackets)
-    if not resolved and result.width > rtol * result.upper:
+def _worst_order(found: list[Found], rtol: float) -> Bracket:
+    """Return the bracket of the larger value, or raise with it if it is too wide."""
+    result = largest([one.bracket for one in found])
+    if not all(one.resolved for one in found) and result.width > rtol * result.upper:
         raise PrecisionError(
             f"delta lies in {result}, which the finest grid does not narrow to rtol={rtol:g}", result
         )

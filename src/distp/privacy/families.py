@@ -141,7 +141,7 @@ def metric_epsilon(mechanism: Mechanism, distances: ArrayLike | None = None) -> 
     for x in range(n):
         with np.errstate(invalid="ignore"):
             gap = logs[x] - logs  # -inf - -inf: an output that neither has says nothing
-        largest = np.nanmax(np.where(np.isnan(gap), -np.inf, gap), axis=1)
+        largest = np.where(np.isnan(gap), -np.inf, gap).max(axis=1)
         apart = largest > 0
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(apart, largest / between[x], 0.0)
