@@ -372,3 +372,11 @@ def test_width_out_of_reach_is_an_error_that_carries_the_bracket(monkeypatch):
     with pytest.raises(PrecisionError) as caught:
         compose([(Tupling(Identity(276), 20), p, q, 10)], 1.0, rtol=1e-6)
     assert 0 < caught.value.bracket.width < 0.1
+
+
+@pytest.mark.parametrize("eps", [0.0, 0.3, 1.0])
+def test_sets_of_distinct_outputs_compose_to_their_enumerated_product(eps):
+    mechanism = Tupling(Identity(4), 1, replacement=False)
+    p, q = fractions(P), fractions(Q)
+    one = [((p[i] + p[j]) / 3, (q[i] + q[j]) / 3) for i, j in itertools.combinations(range(4), 2)]
+    assert_contains(bracket_of([(mechanism, P, Q, 2)], eps), together([one, one], math.exp(eps)))

@@ -264,3 +264,9 @@ def test_bad_reports_and_families_are_named():
         family_delta(mechanism, [p, [1.0]], 1.0)
     with pytest.raises(ParameterError, match="two members"):
         point_delta(Identity(1), 1.0)
+
+
+def test_a_family_claims_nothing_about_what_lifting_lost_below_the_range_of_a_double():
+    channel = Channel([[1.0, 0], [1.0, 1e-170]])
+    found = family_epsilon(channel, [[0, 1.0], [1.0, 1e-170]], 0.0).value
+    assert found.lower <= 391 <= found.upper  # 1e-170 against 1e-340, which lifting calls 0

@@ -119,7 +119,7 @@ def report(mechanism: Mechanism, p: ArrayLike, q: ArrayLike) -> Report:
     if np.array_equal(left, right):
         return SingleReport(np.ones(1), np.ones(1), 0.0)  # nothing to tell apart, whatever is reported
     P, Q, slack = mechanism.lift(left), mechanism.lift(right), lifting_error(mechanism)
-    lost = 0.0 if slack == 0 else max(_underflow(mechanism, left, P), _underflow(mechanism, right, Q))
+    lost = 0.0 if slack == 0 else max(underflow(mechanism, left, P), underflow(mechanism, right, Q))
     return law_report(mechanism, P, Q, slack, lost)
 
 
@@ -137,7 +137,7 @@ def law_report(mechanism: Mechanism, P: FloatArray, Q: FloatArray, slack: float,
     return TupleReport(terms, alone) if listed is None else SingleReport(*listed, alone)
 
 
-def _underflow(mechanism: Mechanism, law: FloatArray, lifted: FloatArray) -> float:
+def underflow(mechanism: Mechanism, law: FloatArray, lifted: FloatArray) -> float:
     """Bound the mass that lifting lost in products below the range of a double (of its normal numbers)."""
     matrix = mechanism.channel()
     entries = matrix.data if isinstance(matrix, sparse.csr_array) else matrix

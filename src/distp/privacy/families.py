@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from scipy import sparse
 from distp.checks import FloatArray, distribution, positive, probability
 from distp.errors import DistributionError, ParameterError, SpaceError
 from distp.mechanisms import Mechanism
-from distp.privacy.accountant import RTOL, Report, check_epsilon, law_report, lifting_error
+from distp.privacy.accountant import RTOL, Report, check_epsilon, law_report, lifting_error, underflow
 from distp.privacy.bounds import pairwise_chernoff
 from distp.privacy.bracket import Bracket
 from distp.privacy.single import UNIT, exp, scaled
@@ -60,7 +61,7 @@ def family_delta(
     >>> family_delta(Tupling(Identity(4), 5), family, 0.5).pair
     (1, 0)
     """
-    return _largest_delta(_Family(mechanism, _lifted(mechanism, distributions)), check_epsilon(epsilon), rtol)
+    return _largest_delta(_family(mechanism, distributions), check_epsilon(epsilon), rtol)
 
 
 def family_epsilon(
@@ -68,7 +69,7 @@ def family_epsilon(
 ) -> WorstPair:
     """Return the largest epsilon at ``delta`` over every ordered pair of a family of distributions."""
     delta = probability(delta, "delta")
-    return _largest_epsilon(_Family(mechanism, _lifted(mechanism, distributions)), delta, positive(rtol, "rtol"))
+    return _largest_epsilon(_family(mechanism, distributions), delta, positive(rtol, "rtol"))
 
 
 def point_delta(mechanism: Mechanism, epsilon: float, *, rtol: float = RTOL) -> Bracket:
@@ -93,13 +94,13 @@ def point_delta(mechanism: Mechanism, epsilon: float, *, rtol: float = RTOL) -> 
     >>> round(point_delta(Tupling(Identity(276), 10), 1.0).upper, 5)
     0.96435
     """
-    return _largest_delta(_Family(mechanism, _rows(mechanism), points=True), check_epsilon(epsilon), rtol).value
+    return _largest_delta(_Family(mechanism, _rows(mechanism)), check_epsilon(epsilon), rtol).value
 
 
 def point_epsilon(mechanism: Mechanism, delta: float, *, rtol: float = RTOL) -> Bracket:
     """Return the ordinary local DP of the reports: the least epsilon at ``delta`` for every pair of inputs."""
     delta = probability(delta, "delta")
-    family = _Family(mechanism, _rows(mechanism), points=True)
+    family = _Family(mechanism, _rows(mechanism))
     return _largest_epsilon(family, delta, positive(rtol, "rtol")).value
 
 
@@ -157,16 +158,18 @@ def metric_epsilon(mechanism: Mechanism, distances: ArrayLike | None = None) -> 
 
 
 class _Family:
-    """Laws of one report, and the report objects of their pairs."""
+    """Laws of one report, and the report objects of their pairs.
 
-    def __init__(self, mechanism: Mechanism, laws: FloatArray, points: bool = False) -> None:
-        self.mechanism, self.laws = mechanism, laws
-        self.slack = 0.0 if points else lifting_error(mechanism)
+    ``slack`` bounds the relative error of the laws, ``lost`` what lifting lost of them to underflow.
+    """
+
+    def __init__(self, mechanism: Mechanism, laws: FloatArray, slack: float = 0.0, lost: float = 0.0) -> None:
+        self.mechanism, self.laws, self.slack, self.lost = mechanism, laws, slack, lost
         if laws.shape[0] < 2:
             raise ParameterError("a pair needs two members")
 
     def report(self, i: int, j: int) -> Report:
-        return law_report(self.mechanism, self.laws[i], self.laws[j], self.slack)
+        return law_report(self.mechanism, self.laws[i], self.laws[j], self.slack, self.lost)
 
     def single(self, t: float) -> FloatArray:
         """Return the hockey-stick divergence of one report for every ordered pair, to rounding."""
@@ -178,11 +181,12 @@ class _Family:
         """Return an upper bound on delta for every ordered pair: of one report, and Chernoff's of a tuple."""
         values = self.single(t)
         off = ~np.eye(values.shape[0], dtype=bool)
-        values[off] += (2 * self.slack + (self.laws.shape[1] + 8) * UNIT) * 2
+        values[off] += (2 * self.slack + (self.laws.shape[1] + 8) * UNIT) * 2 + self.lost
         nu = getattr(self.mechanism, "dummy_distribution", None)
         if nu is not None and nu.min() > 0 and math.isfinite(t) and self.mechanism.replacement:  # type: ignore[attr-defined]
+            extra = 4 * self.slack + self.lost
             places = self.mechanism.dummies + 1  # type: ignore[attr-defined]
-            values[off] = np.minimum(values, pairwise_chernoff(self.laws, nu, places, t) + 4 * self.slack)[off]
+            values[off] = np.minimum(values, pairwise_chernoff(self.laws, nu, places, t) + extra)[off]
         return values
 
     def ordered(self, limits: FloatArray) -> list[tuple[int, int]]:
@@ -220,10 +224,12 @@ def _largest_delta(family: _Family, epsilon: float, rtol: float) -> WorstPair:
 
 
 def _largest_epsilon(family: _Family, delta: float, rtol: float) -> WorstPair:
-    limits = family.limits(1.0)
     best = WorstPair(Bracket(0.0, 0.0), (0, 1))
+    limits = family.limits(1.0)
+    pairs = deque(family.ordered(limits))
     seen: set[bytes] = set()
-    for i, j in family.ordered(limits):
+    while pairs:
+        i, j = pairs.popleft()
         if limits[i, j] <= delta and delta > 0:
             break
         key = family.key(i, j)
@@ -239,6 +245,10 @@ def _largest_epsilon(family: _Family, delta: float, rtol: float) -> WorstPair:
         best = WorstPair(Bracket(max(found.lower, best.value.lower), max(found.upper, best.value.upper)), pair)
         if math.isinf(best.value.lower):
             break
+        if delta > 0 and best.value.lower > ahead:
+            # At the epsilon that one pair needs, most others are within delta by their bounds alone.
+            limits = np.minimum(limits, family.limits(exp(best.value.lower)))
+            pairs = deque(pair for pair in family.ordered(limits) if limits[pair] > delta)
     return best
 
 
@@ -247,10 +257,12 @@ def _rows(mechanism: Mechanism) -> FloatArray:
     return matrix.toarray() if isinstance(matrix, sparse.csr_array) else matrix
 
 
-def _lifted(mechanism: Mechanism, distributions: Sequence[ArrayLike]) -> FloatArray:
+def _family(mechanism: Mechanism, distributions: Sequence[ArrayLike]) -> _Family:
     size = len(mechanism.inputs)
     if len(distributions) < 2:
         raise DistributionError(f"a family needs at least two distributions, got {len(distributions)}")
-    return np.array(
-        [mechanism.lift(distribution(law, size, f"distribution {i}")) for i, law in enumerate(distributions)]
-    )
+    inputs = [distribution(law, size, f"distribution {i}") for i, law in enumerate(distributions)]
+    laws = [mechanism.lift(law) for law in inputs]
+    slack = lifting_error(mechanism)
+    lost = 0.0 if slack == 0 else max(underflow(mechanism, *both) for both in zip(inputs, laws, strict=True))
+    return _Family(mechanism, np.array(laws), slack, lost)

@@ -16,9 +16,9 @@ import numpy as np
 from scipy import fft
 
 from distp.checks import FloatArray, IntArray
+from distp.privacy.fourier import ERROR_PER_LEVEL, TAIL, power
 from distp.privacy.profiles import Atoms
 from distp.privacy.single import UNIT
-from distp.privacy.tuples import _FFT, _TAIL, _power
 
 Reports = list[tuple[Atoms, int]]
 _MAX_STEP = 100.0  # of the lattice; its exponential must be a number
@@ -103,10 +103,10 @@ def window(reports: Reports, theta: float, points: int) -> Window:
     for sign in (1.0, -1.0):
         shifted = [(law, sign * (loss - m), n) for m, (law, loss, n) in zip(means, laws, strict=True)]
         furthest = max(max(float(x.max()) for _, x, _ in shifted), 1e-12)
-        natural = math.sqrt(2 * _TAIL / variance) if variance > 0 else 1 / furthest
+        natural = math.sqrt(2 * TAIL / variance) if variance > 0 else 1 / furthest
         exponents = np.minimum(natural * 2.0 ** np.arange(-3.0, 5.0), 600 / furthest)
         moments = sum(n * np.log(np.exp(np.outer(exponents, x)) @ law) for law, x, n in shifted)
-        distance = (moments + _TAIL) / exponents
+        distance = (moments + TAIL) / exponents
         best = int(np.argmin(distance))
         reaches.append((min(float(distance[best]), sum(n * float(x.max()) for _, x, n in shifted)), exponents[best]))
     (above, up), (below, down) = reaches
@@ -201,7 +201,7 @@ def _slip(split: list[tuple[Labels, int]], at: Window, epsilon: float) -> float:
 
 def _convolve(laws: list[_Law], at: Window) -> tuple[FloatArray, float, float]:
     """Return the law of the sum on the window, its error in the 2-norm, and the mass that is outside."""
-    levels = _FFT * UNIT * math.log2(at.points)
+    levels = ERROR_PER_LEVEL * UNIT * math.log2(at.points)
     product = np.ones(at.points // 2 + 1, dtype=np.complex128)
     rest, relative = np.ones(product.size), np.zeros(product.size)
     for law in laws:
@@ -209,9 +209,9 @@ def _convolve(laws: list[_Law], at: Window) -> tuple[FloatArray, float, float]:
         modulus = np.abs(spectrum)
         least = math.exp(-_DROPPED / law.n)
         spectrum[modulus < least] = 0
-        product *= _power(spectrum, law.n)
+        product *= power(spectrum, law.n)
         modulus = np.maximum(modulus + levels, least)
-        rest *= _power(modulus, law.n)
+        rest *= power(modulus, law.n)
         relative += law.n * levels / modulus + UNIT * (8 * law.n + 64)
     sums = np.roll(fft.irfft(product, at.points), -(at.first % at.points))
     entry = rest * relative + 1e-280 * len(laws)

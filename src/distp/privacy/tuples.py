@@ -26,22 +26,20 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import fft
 
 from distp.checks import FloatArray, IntArray
 from distp.privacy.bracket import Bracket
+from distp.privacy.fourier import ERROR_PER_LEVEL, TAIL, power
 from distp.privacy.single import LEAST, UNIT, hockey_stick, scaled
 
 MAX_PLACES = 200
 MAX_LISTED = 20_000  # multisets; listing more costs longer than a transform
 _FIRST, MAX_POINTS = 1 << 12, 1 << 22  # grid points
-_TAIL = 34.0  # -ln of the probability left outside the window, about 1e-15
 _CONDENSED = 1 << 12  # terms that choose a window
-_FFT = 8.0  # constant of the transform's error bound per level (6.7 for radix-2 butterflies)
 _TINY = 1e-120
 _MAX_TILT = 300.0  # of exp(theta * largest term): its square stays in range
 
@@ -280,21 +278,9 @@ def _from_above(values: FloatArray) -> FloatArray:
     return result
 
 
-def _power(base: NDArray[Any], exponent: int) -> NDArray[Any]:
-    """Return ``base**exponent`` by repeated squaring, to a relative error of about 3 ``exponent`` round-offs."""
-    result = np.ones_like(base)
-    while exponent:
-        if exponent & 1:
-            result = result * base
-        exponent >>= 1
-        if exponent:
-            base = base * base
-    return result
-
-
 @dataclass(frozen=True)
 class _Window:
-    """The tilt, and where the tilted sum of k terms lies but for a probability of about ``e^-_TAIL``.
+    """The tilt, and where the tilted sum of k terms lies but for a probability of about ``e^-TAIL``.
 
     ``up`` and ``down`` are the Chernoff exponents that place its ends; `outside` bounds with them, whatever
     they are, the probability that the sum leaves the window.
@@ -344,10 +330,10 @@ def _window(g: FloatArray, weight: FloatArray, k: int, top: float) -> _Window:
     for sign in (1.0, -1.0):
         x = sign * (g - mean)
         furthest = max(float(x.max()), 1e-300)
-        natural = math.sqrt(2 * _TAIL / (k * variance)) if variance > 0 else 1 / furthest
+        natural = math.sqrt(2 * TAIL / (k * variance)) if variance > 0 else 1 / furthest
         exponents = np.minimum(natural * 2.0 ** np.arange(-4.0, 5.0), 600 / furthest)
         moments = np.log(np.exp(np.outer(exponents, x)) @ tilted)
-        distance = (k * moments + _TAIL) / exponents
+        distance = (k * moments + TAIL) / exponents
         best = int(np.argmin(distance))
         reaches.append((min(float(distance[best]), k * furthest), float(exponents[best])))
     (above, up), (below, down) = reaches
@@ -377,9 +363,9 @@ def _self_convolve(pmf: FloatArray, grid: IntArray, k: int, points: int, first: 
     modulus = np.abs(spectrum)
     # Powers below 1e-280 are dropped: they would only pass through slow subnormal numbers.
     spectrum[modulus < math.exp(-645 / k)] = 0
-    sums = np.roll(fft.irfft(_power(spectrum, k), points), -(first % points))
-    levels = _FFT * UNIT * math.log2(points)
-    rest = _power(np.maximum(modulus + levels, math.exp(-645 / k)), k - 1)
+    sums = np.roll(fft.irfft(power(spectrum, k), points), -(first % points))
+    levels = ERROR_PER_LEVEL * UNIT * math.log2(points)
+    rest = power(np.maximum(modulus + levels, math.exp(-645 / k)), k - 1)
     entry = rest * (k * levels + UNIT * (8 * k + 64)) + 1e-280
     # A half-spectrum stands for both halves: all but its first and last entry count twice.
     squared = 2 * float((entry * entry).sum()) - float(entry[0] ** 2 + entry[-1] ** 2)
