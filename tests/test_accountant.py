@@ -12,11 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distp import Channel, Identity, RandomizedResponse, RestrictedLaplace, Tupling, delta, epsilon
+from distp import Channel, Identity, RandomizedResponse, RestrictedLaplace, Tupling, delta, epsilon, expected_loss
 from distp.errors import DistributionError, ParameterError, PrecisionError
 from distp.privacy import accountant
 from distp.privacy.tuples import MAX_LISTED, TupleSum, as_single_report
-from helpers import brute_delta, distributions
+from distp.release.sampling import Seeded, tuples
+from distp.release.weights import Weights
+from helpers import brute_delta, distributions, fractions, tuple_laws
 
 P = [0.5, 0.3, 0.2, 0.0]
 Q = [0.1, 0.2, 0.3, 0.4]
@@ -420,3 +422,48 @@ def test_lifting_below_the_range_of_a_double_claims_nothing_about_what_it_lost()
         epsilon(channel, [0, 1.0], [1.0, 1e-170], 0.0)
     assert caught.value.bracket.lower <= 391 <= caught.value.bracket.upper
     assert delta(channel, [0, 1.0], [1.0, 1e-170], 1.0).upper < 1e-100
+
+
+def test_fault_bracket_rounded_the_wrong_way_is_noticed():
+    """The value is irrational, so both ends must lie strictly around it, whichever way its nearest double lies."""
+    rng = np.random.default_rng(8)
+    nearest_above = claims_raised = 0
+    with mpmath.workdps(50):
+        for case in range(200):
+            k = case % 3
+            p, q, nu = rng.dirichlet(np.ones(3), size=3)
+            eps = float(rng.uniform(0.1, 1.5))
+            t = mpmath.exp(mpmath.mpf(eps))
+            exact = mpmath.mpf(0)
+            for a, b in tuple_laws(fractions(p), fractions(q), fractions(nu), k).values():
+                left, right = (mpmath.mpf(x.numerator) / x.denominator for x in (a, b))
+                exact += max(left - t * right, 0)
+            found = delta(Tupling(Identity(3), k, nu), p, q, eps, ordered=True)
+            assert found.lower < exact < found.upper or exact == found.lower == 0
+            assert found.width < 1e-13
+            nearest_above += float(exact) > exact
+            for digits in (1, 3, 7, 15):
+                claimed = mpmath.mpf(found.claim(digits))
+                assert claimed >= found.upper
+                assert claimed - found.upper <= mpmath.mpf(10) ** (1 - digits) * found.upper
+                claims_raised += mpmath.mpf(f"{found.upper:.{digits - 1}e}") < exact
+    assert 50 < nearest_above < 150  # rounding to nearest would claim too little about as often as too much
+    assert claims_raised > 200
+
+
+def test_fault_replacement_confused_is_noticed():
+    """Theory, V1 at k = 1: independent dummies and distinct ones each match their own values, loss and draws."""
+    with_replacement, without = (Tupling(Identity(4), 1, replacement=kind) for kind in (True, False))
+    printed = zip((0.0, 0.5, 1.0), V1["uniform", 1], (0.2666666667, 0.1152983702, 0.0), strict=True)
+    for eps, (independent, _), distinct in printed:
+        assert delta(with_replacement, P, Q, eps, ordered=True).upper == pytest.approx(independent, abs=6e-11)
+        assert delta(without, P, Q, eps, ordered=True).upper == pytest.approx(distinct, abs=6e-11)
+    assert epsilon(with_replacement, P, Q, 0.0, ordered=True).upper == pytest.approx(math.log(5))
+    assert epsilon(without, P, Q, 0.0, ordered=True).upper == pytest.approx(math.log(0.8 / 0.3))
+    base = RestrictedLaplace(np.arange(4.0), 1.0, 1.0)  # theory, V3
+    loss, less = (expected_loss(Tupling(base, 1, replacement=kind), NU) for kind in (True, False))
+    assert loss == pytest.approx(0.2598092012, abs=6e-11)
+    assert less < loss - 0.02
+    for kind in (True, False):
+        drawn = tuples(Weights.of(np.eye(4)), None, 1, np.arange(4).repeat(500), Seeded(1), replacement=kind)
+        assert (drawn[:, 0] == drawn[:, 1]).mean() == pytest.approx(0.25 if kind else 0.0, abs=0.05 if kind else 0)

@@ -22,6 +22,7 @@ from distp import (
     compare,
     delta,
     expected_loss,
+    wasserstein,
 )
 from distp.calibration.curves import dummies_curve
 from distp.data import attribute_pair, read_check_ins
@@ -117,13 +118,30 @@ def test_comparison_calibrates_every_mechanism_to_the_realised_target():
     rows = compare([Pair("a", p, q)], LINE, [0.3, 1.0], 0.01, 5)
     assert all(isinstance(row, Compared) for row in rows)
     assert [(row.mechanism, row.epsilon) for row in rows] == [
-        (name, e) for e in (0.3, 1.0) for name in ("RR", "PL", "PG", "tupling")
+        (name, e) for e in (0.3, 1.0) for name in ("RR", "PL", "PG", "PL/W_inf", "coupling", "tupling")
     ]
     assert all(row.realised.upper <= 0.01 for row in rows)
     # Close to the target, or no less noise is possible: nothing is wasted.
-    assert all(row.realised.upper > 0.0095 or row.loss == 0 for row in rows)
+    searched = [row for row in rows if row.mechanism in ("RR", "PL", "PG", "tupling")]
+    assert all(row.realised.upper > 0.0095 or row.loss == 0 for row in searched)
     by_name = {(row.mechanism, row.epsilon): row.loss for row in rows}
     assert all(by_name["tupling", e] < min(by_name[m, e] for m in ("RR", "PL", "PG")) for e in (0.3, 1.0))
+
+
+def test_comparison_shows_what_theorem_2_and_the_coupling_cost():
+    p, q = laws(2, 9)
+    rows = {(row.mechanism, row.epsilon): row for row in compare([Pair("a", p, q)], LINE, [0.3, 1.0], 0.01, 5)}
+    for e in (0.3, 1.0):
+        scaled = rows["PL/W_inf", e]
+        # Noise for the whole W_inf reaches the target with nothing left to delta, and costs more than it needs to.
+        assert scaled.realised.upper < 1e-12
+        assert scaled.loss > 1.2 * rows["PL", e].loss
+        assert rows["coupling", e].loss == pytest.approx(wasserstein(p, q, LINE).value / 2)
+        assert rows["coupling", e].success.upper < 0.5 + 1e-9
+    two = compare([Pair("a", p, q), Pair("b", q, p)], LINE, [1.0], 0.01, 5)
+    assert [row.mechanism for row in two] == ["RR", "PL", "PG", "PL/W_inf", "tupling"]  # what is "the" attribute?
+    same = compare([Pair("a", p, p)], LINE, [1.0], 0.01, 5)
+    assert {row.mechanism: row.loss for row in same}["coupling"] == 0
 
 
 def test_dummies_curve_falls_and_lies_below_theorem_3():

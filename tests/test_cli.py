@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import re
 import shlex
@@ -18,7 +19,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from distp import Policy
+from distp import Policy, wasserstein_inf
 from distp.cli import audit, compare, demo, fit, protect, query
 from distp.cli.app import app
 from helpers import shared
@@ -55,7 +56,7 @@ def test_demo_shows_the_whole_way(place):
         "home.policy",
     ):
         assert step in said
-    for mechanism in ("RR", "PL", "PG", "tupling"):
+    for mechanism in ("RR", "PL", "PG", "PL/W_inf", "coupling", "tupling"):
         assert re.search(rf"^ +{mechanism} ", said, re.MULTILINE)
     assert len(re.findall(r"^   region +\d+", said, re.MULTILINE)) == 11
     files = {path.name for path in (place / "distp-demo").iterdir()}
@@ -149,6 +150,17 @@ def test_fit_protect_audit_agree_with_each_other(place):
     assert audited["holds"]
     assert audited["agrees_with_file"]
     assert audited["recomputed"] == fitted["certificate"]
+    pair = policy.pairs[0]
+    apart = audited["distances"]["home"]
+    assert apart["w_inf"] == wasserstein_inf(pair.p, pair.q, policy.regions.inputs).value
+    assert apart["w_1"] < apart["w_inf_with_slack"] <= apart["w_inf"]
+    said = run(["audit", "near.policy", "--belief-error", "0.01"], place).stdout
+    found = float(re.search(r"off by up to 0.01 .* at most ([0-9.]+)", said)[1])
+    delta = fitted["certificate"]["pairs"][0]["delta"]["upper"]
+    assert found == pytest.approx(delta + 0.01 * (1 + math.exp(0.8)), rel=1e-3)
+    assert found >= delta + 0.01 * (1 + math.exp(0.8))
+    refused = run(["audit", "near.policy", "--belief-error", "2"], place, code=2)
+    assert "--belief-error must lie in [0, 1]" in refused.stderr
 
 
 def test_audit_on_other_data_can_find_the_claim_false(place):
@@ -212,7 +224,7 @@ def test_query_prints_json_or_geojson(place):
 def test_compare_writes_table_and_figure(place):
     run(["compare", "--policy", "distp-demo/home.policy", "--epsilon", "1", "--out", "cmp"], place)
     table = pl.read_csv(place / "cmp/comparison.csv")
-    assert table["mechanism"].to_list() == ["RR", "PL", "PG", "tupling"]
+    assert table["mechanism"].to_list() == ["RR", "PL", "PG", "PL/W_inf", "coupling", "tupling"]
     assert (table["delta_realised_upper"] <= 0.001).all()
     assert (place / "cmp/loss.png").read_bytes().startswith(b"\x89PNG")
 

@@ -23,6 +23,7 @@ ROOMS = [
     "files",
     "spaces",
     "distributions",
+    "transport",
     "data",
     "mechanisms",
     "privacy",

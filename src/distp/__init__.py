@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from distp.certificates import certify as certify
     from distp.distributions import Pair as Pair
     from distp.mechanisms import Channel as Channel
+    from distp.mechanisms import Coupling as Coupling
     from distp.mechanisms import Exponential as Exponential
     from distp.mechanisms import Identity as Identity
     from distp.mechanisms import Mechanism as Mechanism
@@ -34,31 +35,56 @@ if TYPE_CHECKING:
     from distp.mechanisms import Tupling as Tupling
     from distp.privacy import Bracket as Bracket
     from distp.privacy import Composition as Composition
+    from distp.privacy import Guarantee as Guarantee
     from distp.privacy import WorstPair as WorstPair
     from distp.privacy import class_delta as class_delta
     from distp.privacy import class_dummies as class_dummies
+    from distp.privacy import close_beliefs as close_beliefs
+    from distp.privacy import close_beliefs_chain as close_beliefs_chain
+    from distp.privacy import close_beliefs_metric as close_beliefs_metric
     from distp.privacy import compose as compose
     from distp.privacy import compose_epsilon as compose_epsilon
     from distp.privacy import concentration as concentration
+    from distp.privacy import coupling_delta as coupling_delta
+    from distp.privacy import coupling_epsilon as coupling_epsilon
     from distp.privacy import delta as delta
     from distp.privacy import density as density
+    from distp.privacy import earth_mover_bound as earth_mover_bound
     from distp.privacy import epsilon as epsilon
     from distp.privacy import family_delta as family_delta
     from distp.privacy import family_epsilon as family_epsilon
+    from distp.privacy import hellinger_distance as hellinger_distance
     from distp.privacy import in_class as in_class
+    from distp.privacy import kl_divergence as kl_divergence
     from distp.privacy import metric_epsilon as metric_epsilon
+    from distp.privacy import mixed as mixed
     from distp.privacy import point_delta as point_delta
     from distp.privacy import point_epsilon as point_epsilon
+    from distp.privacy import preprocessed as preprocessed
     from distp.privacy import profile as profile
+    from distp.privacy import renyi_divergence as renyi_divergence
     from distp.privacy import same_location as same_location
+    from distp.privacy import theorem1 as theorem1
+    from distp.privacy import theorem2 as theorem2
     from distp.privacy import theorem3 as theorem3
     from distp.privacy import theorem3_epsilon as theorem3_epsilon
     from distp.privacy import theorem3_excess as theorem3_excess
+    from distp.privacy import total_variation as total_variation
+    from distp.privacy import transported_delta as transported_delta
     from distp.privacy import tuple_bounds as tuple_bounds
+    from distp.privacy import xdistp as xdistp
     from distp.release import Policy as Policy
     from distp.spaces import Box as Box
     from distp.spaces import Regions as Regions
     from distp.spaces import Space as Space
+    from distp.transport import Lifted as Lifted
+    from distp.transport import Plan as Plan
+    from distp.transport import Transport as Transport
+    from distp.transport import barycenter as barycenter
+    from distp.transport import lifted as lifted
+    from distp.transport import transport_cost as transport_cost
+    from distp.transport import wasserstein as wasserstein
+    from distp.transport import wasserstein_inf as wasserstein_inf
     from distp.utility import expected_loss as expected_loss
     from distp.utility import real_report_loss as real_report_loss
     from distp.utility import worst_loss as worst_loss
@@ -66,8 +92,19 @@ if TYPE_CHECKING:
 _ROOMS = {
     "spaces": ("Box", "Regions", "Space"),
     "distributions": ("Pair",),
+    "transport": (
+        "Lifted",
+        "Plan",
+        "Transport",
+        "barycenter",
+        "lifted",
+        "transport_cost",
+        "wasserstein",
+        "wasserstein_inf",
+    ),
     "mechanisms": (
         "Channel",
+        "Coupling",
         "Exponential",
         "Identity",
         "Mechanism",
@@ -79,28 +116,45 @@ _ROOMS = {
     ),
     "privacy": (
         "Bracket",
-        "WorstPair",
         "Composition",
+        "Guarantee",
+        "WorstPair",
         "class_delta",
         "class_dummies",
+        "close_beliefs",
+        "close_beliefs_chain",
+        "close_beliefs_metric",
         "compose",
         "compose_epsilon",
         "concentration",
+        "coupling_delta",
+        "coupling_epsilon",
         "delta",
         "density",
+        "earth_mover_bound",
         "epsilon",
         "family_delta",
         "family_epsilon",
+        "hellinger_distance",
         "in_class",
+        "kl_divergence",
         "metric_epsilon",
+        "mixed",
         "point_delta",
         "point_epsilon",
+        "preprocessed",
         "profile",
+        "renyi_divergence",
         "same_location",
+        "theorem1",
+        "theorem2",
         "theorem3",
         "theorem3_epsilon",
         "theorem3_excess",
+        "total_variation",
+        "transported_delta",
         "tuple_bounds",
+        "xdistp",
     ),
     "utility": ("expected_loss", "real_report_loss", "worst_loss"),
     "attacks": ("AttackSuccess", "attack_success", "bayes_factor", "posterior", "success_limit"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from numpy.typing import ArrayLike
 
@@ -16,6 +16,7 @@ from distp.checks import count, nonnegative, probability
 from distp.distributions import Pair
 from distp.mechanisms import (
     Channel,
+    Coupling,
     Identity,
     Mechanism,
     PlanarGaussian,
@@ -24,13 +25,14 @@ from distp.mechanisms import (
     RestrictedLaplace,
     Tupling,
 )
-from distp.privacy import Bracket
+from distp.privacy import Bracket, coupling_delta, metric_epsilon
 from distp.privacy import delta as exact_delta
 from distp.privacy.bracket import largest
 from distp.spaces import Regions, Space
+from distp.transport import wasserstein_inf
 from distp.utility import expected_loss
 
-MECHANISMS = ("RR", "PL", "PG", "tupling")
+MECHANISMS = ("RR", "PL", "PG", "PL/W_inf", "coupling", "tupling")
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Compared:
     Attributes
     ----------
     mechanism : str
-        RR, PL, PG or tupling.
+        One of ``MECHANISMS``.
     epsilon, delta : float
         The target.
     parameter : str
@@ -72,7 +74,7 @@ def compare(
     prior: ArrayLike | None = None,
     progress: Progress | None = None,
 ) -> list[Compared]:
-    """Calibrate randomised response, planar Laplace, planar Gaussian and tupling to each target.
+    """Bring the known mechanisms, the coupling mechanism and tupling to each target, each at its least loss.
 
     Parameters
     ----------
@@ -94,7 +96,10 @@ def compare(
 
     Notes
     -----
-    Parameters are found by bisection on the *realised* privacy; each row's mechanism was itself checked.
+    RR, PL and PG are found by bisection on the *realised* privacy; each row's mechanism was itself checked.
+    "PL/W_inf" is planar Laplace with the noise that Theorem 2 asks for: its rate of extended DP times the largest
+    W_inf of the pairs is the target's epsilon. "coupling" knows the attribute, as no other row does; it is
+    (0, 0)-DistP whatever the target, and listed for a single pair only.
     """
     delta, max_dummies = probability(delta, "delta"), count(max_dummies, "max_dummies")
     inputs = space.inputs if isinstance(space, Regions) else space
@@ -123,6 +128,8 @@ def compare(
             lambda s: f"σ = {1 / s:.3g}{unit}",
         ),
     }
+    furthest = max(wasserstein_inf(pair.p, pair.q, inputs).value for pair in pairs)
+    aware = _coupled(pairs[0], inputs, space) if len(pairs) == 1 else None
     rows = []
     steps, done = len(epsilons) * len(MECHANISMS), 0
     for epsilon in epsilons:
@@ -135,6 +142,12 @@ def compare(
                     list(pairs), None, space, epsilon=epsilon, delta=delta, max_dummies=max_dummies, prior=law
                 ).mechanism
                 mechanism, words, dummies = found, describe(found), found.dummies
+            elif name == "PL/W_inf":
+                mechanism = _scaled_laplace(inputs, space, target.epsilon, furthest)
+                words = f"ε = {mechanism.epsilon:.3g}{per}, W∞ = {furthest:.3g}{unit}"
+            elif name == "coupling":
+                if aware is not None:
+                    rows.append(replace(aware, epsilon=target.epsilon, delta=delta))
             else:
                 make, low, high, say = families[name]
                 result = weakest(make, target, low, high)
@@ -146,6 +159,36 @@ def compare(
             if progress:
                 progress(done, steps)
     return rows
+
+
+def _scaled_laplace(inputs: Space, outputs: Space, epsilon: float, furthest: float) -> PlanarLaplace:
+    """Return the planar Laplace whose rate of extended DP, times ``furthest``, is ``epsilon`` or a little less."""
+    rate = epsilon / furthest if furthest > 0 else 0.0
+    asked = rate
+    for _ in range(4):  # its rate is nearly proportional to its parameter
+        realised = metric_epsilon(PlanarLaplace(inputs, rate, outputs)).upper
+        if realised == 0:
+            break
+        rate *= asked / realised
+    while metric_epsilon(PlanarLaplace(inputs, rate, outputs)).upper > asked:
+        rate *= 1 - 1e-6
+    return PlanarLaplace(inputs, rate, outputs)
+
+
+def _coupled(pair: Pair, inputs: Space, outputs: Space) -> Compared:
+    """Return the coupling mechanism's row, the target left open."""
+    made = Coupling(inputs, [pair.p, pair.q], outputs)
+    told = coupling_delta(made, 0.0).value
+    return Compared(
+        mechanism="coupling",
+        epsilon=0.0,
+        delta=0.0,
+        parameter=f"device knows the attribute, W₁ = {sum(made.distances):.3g}{_units(outputs)[0]}",
+        dummies=0,
+        loss=sum(made.distances) / 2,
+        realised=told,
+        success=Bracket((1 + told.lower) / 2, (1 + told.upper) / 2),
+    )
 
 
 def describe(mechanism: Mechanism) -> str:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from distp.certificates import Certificate
+from distp.checks import probability
 from distp.cli import options, steps
-from distp.cli.console import emit, say
+from distp.cli.console import emit, say, table
 from distp.data import read_check_ins
 from distp.data.readers import MAX_BAD
+from distp.distributions import Pair
 from distp.errors import ParameterError
+from distp.privacy import close_beliefs
 from distp.release import Policy
+from distp.transport import wasserstein, wasserstein_inf
 
 NAME = "audit"
 EXAMPLE = "distp audit distp-demo/home.policy"
@@ -27,9 +32,19 @@ def run(
     user: options.User = None,
     time: options.Time = None,
     max_bad: options.MaxBad = MAX_BAD,
+    belief_error: Annotated[
+        float | None,
+        typer.Option(
+            "--belief-error",
+            help="Total variation, 0 to 1, by which the attacker's idea of each distribution is off: also say what "
+            "delta becomes then.",
+        ),
+    ] = None,
     json_output: options.Json = False,
 ) -> None:
     """Recompute the certificate from the policy's weights: exit 0 if the claim holds, 1 if it does not."""
+    if belief_error is not None:
+        probability(belief_error, "--belief-error")
     loaded = Policy.load(policy)
     own = loaded.recertify()
     stated = loaded.certificate
@@ -50,6 +65,12 @@ def run(
         pairs, counted = steps.count_pairs(check_ins, loaded.regions, attributes, nearest=loaded.outside == "nearest")
         read = [*steps.read_lines(check_ins), *counted]
         other = loaded.recertify(pairs)
+    apart = [_apart(pair, loaded, own.target_delta) for pair in loaded.pairs]
+    believed = (
+        {}
+        if belief_error is None
+        else {pair.name: close_beliefs(own.target_epsilon, pair.delta, belief_error) for pair in own.pairs}
+    )
     holds = own.holds and agrees and (other is None or other.holds)
     if json_output:
         emit(
@@ -59,12 +80,49 @@ def run(
                 "recomputed": own.to_dict(),
                 "on_data": None if other is None else other.to_dict(),
                 "read": read,
+                "distances": {pair.name: asdict(one) for pair, one in zip(loaded.pairs, apart, strict=True)},
+                "believed": {name: asdict(bracket) for name, bracket in believed.items()},
             }
         )
     else:
         _show(loaded, own, agrees, other, read)
+        _show_distances(loaded, apart, own.target_delta)
+        for name, bracket in believed.items():
+            say(
+                f"{name}: an attacker whose beliefs are off by up to {belief_error:g} in total variation: delta at "
+                f"{own.target_epsilon:g} is at most {bracket.claim()}"
+            )
     if not holds:
         raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class _Apart:
+    """How far apart an attribute's two distributions are, in km."""
+
+    w_inf: float
+    w_inf_with_slack: float
+    w_1: float
+
+
+def _apart(pair: Pair, policy: Policy, slack: float) -> _Apart:
+    inputs = policy.regions.inputs
+    return _Apart(
+        wasserstein_inf(pair.p, pair.q, inputs).value,
+        wasserstein_inf(pair.p, pair.q, inputs, slack).value,
+        wasserstein(pair.p, pair.q, inputs).value,
+    )
+
+
+def _show_distances(policy: Policy, apart: list[_Apart], slack: float) -> None:
+    say("distance between the distributions, km (what noise alone would have to cover):")
+    table(
+        ["attribute", "W_inf", f"W_inf but for {slack:g}", "W_1"],
+        [
+            [pair.name, f"{one.w_inf:.3f}", f"{one.w_inf_with_slack:.3f}", f"{one.w_1:.3f}"]
+            for pair, one in zip(policy.pairs, apart, strict=True)
+        ],
+    )
 
 
 def _show(policy: Policy, own: Certificate, agrees: bool, other: Certificate | None, read: list[str]) -> None:

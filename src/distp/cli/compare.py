@@ -55,7 +55,7 @@ def run(
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the CSV and the figure.")] = None,
     json_output: options.Json = False,
 ) -> None:
-    """Calibrate randomised response, planar Laplace, planar Gaussian and tupling to the same targets."""
+    """Bring randomised response, planar Laplace and Gaussian, the coupling mechanism and tupling to one privacy."""
     if policy is None:
         example = load_example()
         regions = example.regions()

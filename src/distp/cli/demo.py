@@ -68,9 +68,7 @@ def run(
             talk(f"   not covered: {text}" if "not covered" in text else f"   assumes: {text}")
     talk()
     rows = steps.compared([pair], regions, [*steps.EPSILONS, epsilon], delta, max_dummies)
-    talk(
-        f"5. Randomised response, planar Laplace and Gaussian, tupling: the same epsilon {epsilon:g}, delta {delta:g}"
-    )
+    talk(f"5. All mechanisms at the same epsilon {epsilon:g}, delta {delta:g}")
     if not json_output:
         steps.show_comparison([row for row in rows if row.epsilon == epsilon])
     talk()

@@ -140,7 +140,7 @@ def show_comparison(rows: Sequence[Compared]) -> None:
             [
                 row.mechanism,
                 f"{row.epsilon:g}",
-                row.realised.claim(),
+                row.realised.claim(least=1e-12),
                 f"{row.loss:.3f}",
                 row.success.claim(),
                 row.parameter,

@@ -2,11 +2,13 @@
 
 from distp.mechanisms.base import Matrix, Mechanism
 from distp.mechanisms.channels import Channel, Identity, RandomizedResponse
+from distp.mechanisms.coupling import Coupling
 from distp.mechanisms.kernels import Exponential, PlanarGaussian, PlanarLaplace, RestrictedLaplace
 from distp.mechanisms.tupling import Tupling
 
 __all__ = [
     "Channel",
+    "Coupling",
     "Exponential",
     "Identity",
     "Matrix",

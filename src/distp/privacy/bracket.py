@@ -42,8 +42,10 @@ class Bracket:
         """The middle, for plots; claim ``upper`` instead."""
         return self.upper if math.isinf(self.upper) else self.lower + self.width / 2
 
-    def claim(self, digits: int = 4) -> str:
+    def claim(self, digits: int = 4, least: float = 0.0) -> str:
         """Return the upper end as text, rounded *up* to ``digits`` significant digits: what may be stated.
+
+        An upper end below ``least``, if that is given, is said to be below it.
 
         Examples
         --------
@@ -52,6 +54,8 @@ class Bracket:
         """
         if self.upper == 0 or math.isinf(self.upper):
             return f"{self.upper:g}"
+        if self.upper < least:
+            return f"< {least:g}"
         decimals = digits - 1 - math.floor(math.log10(self.upper))
         with localcontext() as context:
             context.prec = 60

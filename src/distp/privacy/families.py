@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from distp.checks import FloatArray, distribution, positive, probability
-from distp.errors import DistributionError, ParameterError, SpaceError
+from distp.errors import DistributionError, ParameterError
 from distp.mechanisms import Mechanism
 from distp.privacy.accountant import RTOL, Report, check_epsilon, law_report, lifting_error, underflow
 from distp.privacy.bounds import pairwise_chernoff
@@ -102,59 +102,6 @@ def point_epsilon(mechanism: Mechanism, delta: float, *, rtol: float = RTOL) -> 
     delta = probability(delta, "delta")
     family = _Family(mechanism, _rows(mechanism))
     return _largest_epsilon(family, delta, positive(rtol, "rtol")).value
-
-
-def metric_epsilon(mechanism: Mechanism, distances: ArrayLike | None = None) -> Bracket:
-    """Return the smallest epsilon of extended DP: ``A(x)[y] <= e^(epsilon d(x, x')) A(x')[y]`` for all x, x', y.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        Of a tuple this is its base's: the tuple that repeats the worst output is possible (theory 4.1).
-    distances : array_like, shape (|X|, |X|), optional
-        Default: between the mechanism's inputs.
-
-    Returns
-    -------
-    Bracket
-        Per unit of distance; ``inf`` where supports differ, or inputs at distance 0 are told apart.
-
-    Notes
-    -----
-    Source: theory, Definition 4 with delta = 0.
-
-    Examples
-    --------
-    >>> from distp.mechanisms import Exponential
-    >>> metric_epsilon(Exponential([0.0, 1.0, 2.0], 1.0)).upper <= 1.0
-    True
-    """
-    laws = _rows(mechanism)
-    n = laws.shape[0]
-    between = mechanism.inputs.distances() if distances is None else np.asarray(distances, dtype=np.float64)
-    if between.shape != (n, n):
-        raise SpaceError(f"distances must have shape (inputs, inputs) = {(n, n)}, got {between.shape}")
-    if not np.isfinite(between).all() or (between < 0).any():
-        raise SpaceError("distances must be finite and >= 0")
-    with np.errstate(divide="ignore"):
-        logs = np.log(laws)
-    worst, error = 0.0, 0.0
-    for x in range(n):
-        with np.errstate(invalid="ignore"):
-            gap = logs[x] - logs  # -inf - -inf: an output that neither has says nothing
-        largest = np.where(np.isnan(gap), -np.inf, gap).max(axis=1)
-        apart = largest > 0
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(apart, largest / between[x], 0.0)
-        if ratio.max() > worst:
-            y = int(np.argmax(ratio))
-            worst = float(ratio[y])
-            finite = float(np.abs(logs[np.isfinite(logs)]).max(initial=1.0))
-            away = float(between[x, y])
-            error = 8 * UNIT * (finite / away if away > 0 else 0.0) + 4 * UNIT * worst
-    if math.isinf(worst):
-        return Bracket(worst, worst)
-    return Bracket(max(0.0, worst - error), worst + error)
 
 
 class _Family:

@@ -20,14 +20,23 @@ from distp.checks import FloatArray
 from distp.distributions import Pair
 from distp.spaces import Regions
 
-COLOURS = {"RR": "#8c6d31", "PL": "#3a6fb0", "PG": "#6a51a3", "tupling": "#c8401f"}
+COLOURS = {
+    "RR": "#8c6d31",
+    "PL": "#3a6fb0",
+    "PG": "#6a51a3",
+    "PL/W_inf": "#7fa8d1",
+    "coupling": "#3b8f5a",
+    "tupling": "#c8401f",
+}
 NAMES = {
     "RR": "randomised response",
     "PL": "planar Laplace",
     "PG": "planar Gaussian",
+    "PL/W_inf": "planar Laplace scaled by W∞ (Theorem 2)",
+    "coupling": "coupling (knows the attribute)",
     "tupling": "tupling",
 }
-_MARKERS = {"RR": "s", "PL": "^", "PG": "v", "tupling": "o"}
+_MARKERS = {"RR": "s", "PL": "^", "PG": "v", "PL/W_inf": "<", "coupling": "D", "tupling": "o"}
 _GREY = "#666666"
 
 
@@ -112,7 +121,7 @@ def loss_figure(rows: Sequence[Compared], unit: str = "km") -> Figure:
     ax.set_ylim(bottom=0)
     ax.set_xlabel(f"ε at δ = {rows[0].delta:g} (more private to the left)")
     ax.set_ylabel(f"expected loss ({unit})")
-    ax.legend(fontsize=8, frameon=False)
+    ax.legend(fontsize=8, frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.14))
     _tidy(ax)
     return figure
 

@@ -1,0 +1,328 @@
+"""Maximum flow between two distributions over all pairs within a distance: the compiled core.
+
+Forward arcs have no capacity limit, so a search only asks for "some point within r that still matters" (`_find`): a
+scan of a list of neighbours, or where the lists would be too long a walk through a tree of boxes whose every node
+knows the best label below it. Backward arcs are those that carry flow, a few per point. Levels are distances *to*
+outputs with demand left, so one search shows which inputs can place what they have left, and which never will.
+Blocking flows along such levels are Dinic's algorithm; that geometry can replace the arcs is the idea of Efrat, Itai
+and Katz for bottleneck matching, here for masses in whole units.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from distp.transport.compiled import compiled
+
+MOST = 1 << 30  # labels of outputs are this minus their level, so that the best is the largest
+
+
+@compiled
+def distance(a, i, b, j, metric):
+    """Return the distance of two points, rounded as `scipy.spatial.distance.cdist` rounds it."""
+    total = 0.0
+    for axis in range(a.shape[1]):
+        gap = abs(a[i, axis] - b[j, axis])
+        if metric == 0:
+            total += gap * gap
+        elif metric == 1:
+            total += gap
+        else:
+            total = max(total, gap)
+    return np.sqrt(total) if metric == 0 else total
+
+
+@compiled
+def _to_box(a, i, cloud, node, metric):
+    """Return the distance to a box: rounding is monotone, so never more than to a point in it."""
+    total = 0.0
+    for axis in range(a.shape[1]):
+        gap = max(max(cloud.low[node, axis] - a[i, axis], a[i, axis] - cloud.high[node, axis]), 0.0)
+        if metric == 0:
+            total += gap * gap
+        elif metric == 1:
+            total += gap
+        else:
+            total = max(total, gap)
+    return np.sqrt(total) if metric == 0 else total
+
+
+@compiled
+def _summarise(cloud, label):
+    """Set every node's best label from its points' labels."""
+    leaves = cloud.leaf_start.size - 1
+    for leaf in range(leaves):
+        top = np.int32(-1)
+        for j in range(cloud.leaf_start[leaf], cloud.leaf_start[leaf + 1]):
+            top = max(top, label[j])
+        cloud.best[leaves + leaf] = top
+    for node in range(leaves - 1, 0, -1):
+        cloud.best[node] = max(cloud.best[2 * node], cloud.best[2 * node + 1])
+
+
+@compiled
+def _remove(cloud, near, label, j):
+    label[j] = -1
+    if near.first.size > 1:
+        return
+    leaves = cloud.leaf_start.size - 1
+    leaf = cloud.leaf_of[j]
+    top = np.int32(-1)
+    for other in range(cloud.leaf_start[leaf], cloud.leaf_start[leaf + 1]):
+        top = max(top, label[other])
+    node = leaves + leaf
+    while cloud.best[node] != top:
+        cloud.best[node] = top
+        if node == 1:
+            break
+        node >>= 1
+        top = max(cloud.best[2 * node], cloud.best[2 * node + 1])
+
+
+@compiled
+def _find(near, points, i, cloud, label, wanted, r, metric, stack, pointer):
+    """Return a point of ``cloud`` within ``r`` of point ``i`` with a label of at least ``wanted``, or -1."""
+    if near.first.size > 1:
+        for place in range(pointer[i], near.first[i + 1]):  # labels only fall while a pointer stands
+            if label[near.other[place]] >= wanted and near.length[place] <= r:
+                pointer[i] = place
+                return near.other[place]
+        pointer[i] = near.first[i + 1]
+        return -1
+    leaves = cloud.leaf_start.size - 1
+    depth = 1
+    stack[0] = 1
+    while depth:
+        depth -= 1
+        node = stack[depth]
+        if cloud.best[node] < wanted or _to_box(points, i, cloud, node, metric) > r:
+            continue
+        if node >= leaves:
+            for j in range(cloud.leaf_start[node - leaves], cloud.leaf_start[node - leaves + 1]):
+                if label[j] >= wanted and distance(points, i, cloud.points, j, metric) <= r:
+                    return j
+        else:
+            stack[depth] = 2 * node
+            stack[depth + 1] = 2 * node + 1
+            depth += 2
+    return -1
+
+
+@compiled
+def neighbours(inputs, outputs, r, metric, first, other, length):
+    """List the outputs within ``r`` of every input; with no room for them, only count them into ``first``."""
+    leaves = outputs.leaf_start.size - 1
+    stack = np.empty(128, np.int64)
+    total = 0
+    for i in range(inputs.points.shape[0]):
+        first[i] = total
+        depth = 1
+        stack[0] = 1
+        while depth:
+            depth -= 1
+            node = stack[depth]
+            if _to_box(inputs.points, i, outputs, node, metric) > r:
+                continue
+            if node < leaves:
+                stack[depth] = 2 * node
+                stack[depth + 1] = 2 * node + 1
+                depth += 2
+                continue
+            for j in range(outputs.leaf_start[node - leaves], outputs.leaf_start[node - leaves + 1]):
+                away = distance(inputs.points, i, outputs.points, j, metric)
+                if away <= r:
+                    if other.size:
+                        other[total], length[total] = j, away
+                    total += 1
+    first[inputs.points.shape[0]] = total
+
+
+@compiled
+def transpose(near, first, other, length):
+    """List the same pairs from the other side; ``first`` comes as zeros."""
+    for j in near.other:
+        first[j + 1] += 1
+    for j in range(first.size - 1):
+        first[j + 1] += first[j]
+    free = first.copy()
+    for i in range(near.first.size - 1):
+        for place in range(near.first[i], near.first[i + 1]):
+            j = near.other[place]
+            other[free[j]], length[free[j]] = i, near.length[place]
+            free[j] += 1
+
+
+@compiled
+def search(r, near, inputs, outputs, metric, demand, first, target, units):
+    """Level inputs and outputs by how many steps they are from an output with demand left; -1: cut off from all.
+
+    ``first``, ``target`` and ``units`` list the flow by input.
+    """
+    n, m = first.size - 1, demand.size
+    level_in, level_out, label = np.full(n, -1, np.int32), np.full(m, -1, np.int32), np.ones(n, np.int32)
+    if near.first.size == 1:
+        _summarise(inputs, label)
+    listed = near.first.size > 1
+    queue, stack = np.empty(m, np.int64), np.empty(128, np.int64)
+    pointer = near.first[:-1] if listed else np.zeros(m, np.int64)
+    head, tail = 0, 0
+    for j in range(m):
+        if demand[j] > 0:
+            level_out[j] = 0
+            queue[tail] = j
+            tail += 1
+    unseen = n
+    while head < tail and unseen:
+        j = queue[head]
+        head += 1
+        place, end = pointer[j], near.first[min(j + 1, near.first.size - 1)]
+        while True:
+            if listed:  # not through `_find`: a call for every neighbour would cost most of the time
+                while place < end and (label[near.other[place]] < 1 or near.length[place] > r):
+                    place += 1
+                if place == end:
+                    break
+                i = np.int64(near.other[place])
+                label[i] = -1
+            else:
+                i = _find(near, outputs.points, j, inputs, label, 1, r, metric, stack, pointer)
+                if i < 0:
+                    break
+                _remove(inputs, near, label, i)
+            unseen -= 1
+            level_in[i] = level_out[j] + 1
+            for arc in range(first[i], first[i + 1]):
+                other = target[arc]
+                if units[arc] > 0 and level_out[other] < 0:
+                    level_out[other] = level_in[i] + 1
+                    queue[tail] = other
+                    tail += 1
+    return level_in, level_out
+
+
+@compiled
+def block(
+    r, near, inputs, outputs, metric, supply, demand, level, level_out, first, origin, units, needed,
+    out_i, out_j, out,
+):  # fmt: skip
+    """Push a blocking flow down the levels, at most ``needed`` units; return how much, and how many arcs it took.
+
+    ``first``, ``origin`` and ``units`` list the flow by output; changes them, supply, demand and the levels.
+    Forward flow is appended to ``out_i``, ``out_j``, ``out``.
+    """
+    n, m = supply.size, demand.size
+    label = np.empty(m, np.int32)
+    for j in range(m):
+        label[j] = MOST - level_out[j] if level_out[j] >= 0 else -1
+    if near.first.size == 1:
+        _summarise(outputs, label)
+    stack, pointer, back = np.empty(128, np.int64), near.first[:-1].copy(), first[:m].copy()
+    path_i, path_j, path_arc = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
+    pushed, used = np.int64(0), 0
+    for root in range(n):
+        if level[root] < 0 or supply[root] == 0:
+            continue
+        depth, at_output = 0, False
+        path_i[0] = root
+        while True:
+            if at_output:
+                j = path_j[depth]
+                while back[j] < first[j + 1]:
+                    arc = back[j]
+                    if units[arc] > 0 and level[origin[arc]] == level_out[j] - 1:
+                        break
+                    back[j] += 1
+                if back[j] < first[j + 1]:
+                    path_arc[depth] = back[j]
+                    depth += 1
+                    path_i[depth] = origin[back[j]]
+                else:
+                    _remove(outputs, near, label, j)
+                at_output = False
+                continue
+            i = path_i[depth]
+            wanted = MOST - (level[i] - 1)
+            j = _find(near, inputs.points, i, outputs, label, wanted, r, metric, stack, pointer)
+            if j < 0:
+                level[i] = -2
+                if depth == 0:
+                    break
+                depth -= 1
+                at_output = True
+                continue
+            path_j[depth] = j
+            if level_out[j] > 0:
+                at_output = True
+                continue
+            amount = min(min(supply[root], demand[j]), needed - pushed)
+            for step in range(depth):
+                amount = min(amount, units[path_arc[step]])
+            if used + depth + 1 > out.size:
+                return pushed, used  # no room to note more: the next search goes on from here
+            for step in range(depth + 1):
+                out_i[used], out_j[used], out[used] = path_i[step], path_j[step], amount
+                used += 1
+            supply[root] -= amount
+            demand[j] -= amount
+            pushed += amount
+            cut = depth
+            for step in range(depth):
+                units[path_arc[step]] -= amount
+                if units[path_arc[step]] == 0 and cut == depth:
+                    cut = step
+            if demand[j] == 0:
+                _remove(outputs, near, label, j)
+            if pushed == needed:
+                return pushed, used
+            if supply[root] == 0:
+                break
+            at_output = cut < depth
+            depth = cut
+    return pushed, used
+
+
+@compiled
+def nearest(inputs, chosen, outputs, label, bound, metric, found):
+    """Set ``found[i]`` to the least distance from each chosen input to an output with a label > 0.
+
+    Distances of ``bound`` or more are not looked for; returns the least of all. With an infinite ``bound`` the
+    distance of each input is exact.
+    """
+    leaves = outputs.leaf_start.size - 1
+    stack = np.empty(128, np.int64)
+    _summarise(outputs, label)
+    least = bound
+    for i in range(chosen.size):
+        if not chosen[i]:
+            continue
+        limit = bound if np.isinf(bound) else least
+        depth = 1
+        stack[0] = 1
+        while depth:
+            depth -= 1
+            node = stack[depth]
+            if outputs.best[node] <= 0 or _to_box(inputs.points, i, outputs, node, metric) >= limit:
+                continue
+            if node >= leaves:
+                for j in range(outputs.leaf_start[node - leaves], outputs.leaf_start[node - leaves + 1]):
+                    if label[j] > 0:
+                        limit = min(limit, distance(inputs.points, i, outputs.points, j, metric))
+                continue
+            near, far = 2 * node, 2 * node + 1
+            if _to_box(inputs.points, i, outputs, near, metric) > _to_box(inputs.points, i, outputs, far, metric):
+                near, far = far, near
+            stack[depth] = far
+            stack[depth + 1] = near
+            depth += 2
+        found[i] = limit
+        least = min(least, limit)
+    return least
+
+
+@compiled
+def lengths(inputs, outputs, metric, i, j):
+    """Return the distance of each pair (i, j), shape (arcs,)."""
+    result = np.empty(i.size)
+    for arc in range(i.size):
+        result[arc] = distance(inputs.points, i[arc], outputs.points, j[arc], metric)
+    return result
