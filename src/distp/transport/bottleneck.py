@@ -75,12 +75,11 @@ def wasserstein_inf(p: ArrayLike, q: ArrayLike, distances: Space | ArrayLike, sl
 
 def _least(ground: Ground, supply: IntArray, demand: IntArray, allowed: int) -> tuple[float, Flow]:
     """Return the least threshold that leaves at most ``allowed`` units, and a flow within it."""
-    empty = Flow(ground, supply, demand)
-    _, near = ground.nearest(np.ones(supply.size, dtype=bool), np.ones(demand.size, dtype=bool))
-    lower = _left_over(near, empty.supply, allowed)
-    below, above = empty, None  # the fullest flow at an infeasible threshold; a flow that suffices
+    below, above = Flow(ground, supply, demand), None  # the last at an infeasible threshold; one that suffices
+    lower = max(_left_over(ground, below.supply, allowed), _projected(ground, below, allowed))
     upper, r = math.inf, lower
     reach = ground.reach(r)
+    step = 0.0
     while lower < upper:
         start = below if above is None else max(above.within(r), below, key=lambda flow: -flow.missing)
         flow = start.copy()
@@ -91,17 +90,33 @@ def _least(ground: Ground, supply: IntArray, demand: IntArray, allowed: int) -> 
             above = flow
             upper = float(ground.lengths(flow.source, flow.target).max(initial=0.0))
             lower = min(lower, upper)
+            if upper < 0.9 * reach.radius:
+                reach = ground.reach(upper)  # shorter lists for all that follows
         else:
             below = flow
             lower, _ = ground.nearest(*cut, math.inf if above is None else upper)
         # Growing until it suffices, then halving; either end is a distance, so the two meet.
-        r = max(lower, 1.5 * r) if above is None else line.middle(lower, upper)
+        if above is None:
+            step = max(2 * step, 0.15 * lower)
+            r = lower + step
+        else:
+            r = line.middle(lower, upper)
     assert above is not None
     return upper, above
 
 
-def _left_over(near: FloatArray, supply: IntArray, allowed: int) -> float:
+def _projected(ground: Ground, flow: Flow, allowed: int) -> float:
+    """Return the largest W_inf of both distributions' shadows on an axis: no shadow moves further than its point."""
+    if not ground.inputs.points.size:
+        return 0.0
+    x, y = ground.inputs.points, ground.outputs.points
+    axes = range(x.shape[1])
+    return max(line.bottleneck(x[:, a], y[:, a], flow.supply, flow.demand, allowed)[0] for a in axes) * (1 - 1e-12)
+
+
+def _left_over(ground: Ground, supply: IntArray, allowed: int) -> float:
     """Return the least distance that all but ``allowed`` units must move to reach any output at all."""
+    _, near = ground.nearest(np.ones(ground.rows.size, dtype=bool), np.ones(ground.columns.size, dtype=bool))
     order = np.argsort(-near)
     kept = np.flatnonzero(np.cumsum(supply[order]) > allowed)
     return float(near[order[kept[0]]]) if kept.size else 0.0

@@ -14,6 +14,7 @@ import numpy as np
 
 from distp.transport.compiled import compiled
 
+MANY = 256  # more points than these are rather looked for in the tree
 MOST = 1 << 30  # labels of outputs are this minus their level, so that the best is the largest
 
 
@@ -153,55 +154,119 @@ def transpose(near, first, other, length):
 
 
 @compiled
-def search(r, near, inputs, outputs, metric, demand, first, target, units):
+def _by_input(n, source, target, units):
+    """List the flow by input: where each input's arcs start, their targets and units."""
+    first = np.zeros(n + 1, np.int64)
+    for i in source:
+        first[i + 1] += 1
+    for i in range(n):
+        first[i + 1] += first[i]
+    free = first.copy()
+    to, amount = np.empty_like(target), np.empty_like(units)
+    for arc in range(source.size):
+        place = free[source[arc]]
+        to[place], amount[place] = target[arc], units[arc]
+        free[source[arc]] += 1
+    return first, to, amount
+
+
+@compiled
+def _merged(n, m, source, target, units, out_i, out_j, out, used):
+    """Return old arcs and ``used`` new ones as arcs sorted by output, each pair once, none empty."""
+    size = source.size + used
+    first = np.zeros(m + 1, np.int64)
+    for arc in range(size):
+        j = target[arc] if arc < source.size else out_j[arc - source.size]
+        first[j + 1] += 1
+    for j in range(m):
+        first[j + 1] += first[j]
+    free = first.copy()
+    from_i, amount = np.empty(size, np.int64), np.empty(size, np.int64)
+    for arc in range(size):
+        new = arc - source.size
+        i, j, units_here = (out_i[new], out_j[new], out[new]) if new >= 0 else (source[arc], target[arc], units[arc])
+        from_i[free[j]], amount[free[j]] = i, units_here
+        free[j] += 1
+    seen = np.full(n, -1, np.int64)  # where the input's arc to the output at hand was kept
+    to = np.empty(size, np.int64)
+    kept = 0
+    for j in range(m):
+        start = kept
+        for arc in range(first[j], first[j + 1]):
+            i = from_i[arc]
+            if amount[arc] == 0:
+                continue
+            if seen[i] >= start:
+                amount[seen[i]] += amount[arc]
+            else:
+                seen[i] = kept
+                from_i[kept], to[kept], amount[kept] = i, j, amount[arc]
+                kept += 1
+    return from_i[:kept].copy(), to[:kept].copy(), amount[:kept].copy()
+
+
+@compiled
+def _search(r, near, matrix, inputs, outputs, metric, demand, first, target, units):
     """Level inputs and outputs by how many steps they are from an output with demand left; -1: cut off from all.
 
     ``first``, ``target`` and ``units`` list the flow by input.
     """
     n, m = first.size - 1, demand.size
-    level_in, level_out, label = np.full(n, -1, np.int32), np.full(m, -1, np.int32), np.ones(n, np.int32)
-    if near.first.size == 1:
-        _summarise(inputs, label)
+    level, level_out, label = np.full(n, -1, np.int32), np.full(m, -1, np.int32), np.ones(n, np.int32)
     listed = near.first.size > 1
-    queue, stack = np.empty(m, np.int64), np.empty(128, np.int64)
-    pointer = near.first[:-1] if listed else np.zeros(m, np.int64)
+    if not listed:
+        _summarise(inputs, label)
+    queue, stack, pointer = np.empty(m, np.int64), np.empty(128, np.int64), np.zeros(1, np.int64)
+    unseen, place_of, left = np.arange(n), np.arange(n), n
     head, tail = 0, 0
     for j in range(m):
         if demand[j] > 0:
             level_out[j] = 0
             queue[tail] = j
             tail += 1
-    unseen = n
-    while head < tail and unseen:
+    while head < tail and left:
         j = queue[head]
         head += 1
-        place, end = pointer[j], near.first[min(j + 1, near.first.size - 1)]
+        # Whichever is shorter: the neighbours, or those that nobody has reached yet.
+        few = left <= (near.first[j + 1] - near.first[j] if listed else MANY)
+        place, end = (near.first[j], near.first[j + 1]) if listed and not few else (0, 0)
         while True:
-            if listed:  # not through `_find`: a call for every neighbour would cost most of the time
-                while place < end and (label[near.other[place]] < 1 or near.length[place] > r):
+            i = np.int64(-1)
+            if few:
+                while place < left and i < 0:
+                    other = unseen[place]
+                    away = (
+                        matrix[other, j] if matrix.size else distance(inputs.points, other, outputs.points, j, metric)
+                    )
+                    if away <= r:
+                        i = other
+                    else:
+                        place += 1
+            elif listed:
+                while place < end and i < 0:
+                    if label[near.other[place]] > 0 and near.length[place] <= r:
+                        i = np.int64(near.other[place])
                     place += 1
-                if place == end:
-                    break
-                i = np.int64(near.other[place])
-                label[i] = -1
             else:
                 i = _find(near, outputs.points, j, inputs, label, 1, r, metric, stack, pointer)
-                if i < 0:
-                    break
-                _remove(inputs, near, label, i)
-            unseen -= 1
-            level_in[i] = level_out[j] + 1
+            if i < 0:
+                break
+            _remove(inputs, near, label, i)
+            left -= 1
+            unseen[place_of[i]] = unseen[left]
+            place_of[unseen[left]] = place_of[i]
+            level[i] = level_out[j] + 1
             for arc in range(first[i], first[i + 1]):
                 other = target[arc]
                 if units[arc] > 0 and level_out[other] < 0:
-                    level_out[other] = level_in[i] + 1
+                    level_out[other] = level[i] + 1
                     queue[tail] = other
                     tail += 1
-    return level_in, level_out
+    return level, level_out
 
 
 @compiled
-def block(
+def _block(
     r, near, inputs, outputs, metric, supply, demand, level, level_out, first, origin, units, needed,
     out_i, out_j, out,
 ):  # fmt: skip
@@ -279,6 +344,36 @@ def block(
             at_output = cut < depth
             depth = cut
     return pushed, used
+
+
+@compiled
+def fill(r, allowed, near, matrix, inputs, outputs, metric, supply, demand, source, target, units):
+    """Augment over pairs at most ``r`` apart until no more than ``allowed`` units are missing, or it cannot be.
+
+    Changes supply and demand; returns the flow sorted by output, whether it suffices, and the last levels.
+    """
+    n, m = supply.size, demand.size
+    room = 4 * (n + m) + 1024
+    out_i, out_j, out = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
+    level, level_out = np.zeros(n, np.int32), np.zeros(m, np.int32)
+    while True:
+        needed = supply.sum() - allowed
+        if needed <= 0:
+            return source, target, units, True, level, level_out
+        first, to, amount = _by_input(n, source, target, units)
+        level, level_out = _search(r, near[1], matrix, inputs, outputs, metric, demand, first, to, amount)
+        stuck = np.int64(0)
+        for i in range(n):
+            if level[i] < 0:
+                stuck += supply[i]
+        if stuck > allowed:
+            return source, target, units, False, level, level_out
+        first = np.searchsorted(target, np.arange(m + 1))
+        _, used = _block(
+            r, near[0], inputs, outputs, metric, supply, demand, level, level_out, first, source, units, needed,
+            out_i, out_j, out,
+        )  # fmt: skip
+        source, target, units = _merged(n, m, source, target, units, out_i, out_j, out, used)
 
 
 @compiled

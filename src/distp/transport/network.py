@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from distp.checks import FloatArray, IntArray
 from distp.spaces import Space
-from distp.transport.coupling import Plan
 
 _NONE = np.empty((0, 0))
 LEAF = 8  # points in a leaf of a tree, about
 LISTED = 1 << 24  # pairs that are listed, both ways; more are found in trees, each time anew
+TABLE = 1 << 21  # distances that are kept as a matrix
 METRICS = {"euclidean": 0, "cityblock": 1, "chebyshev": 2}
 
 
@@ -82,7 +82,7 @@ class Reach(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """Where inputs and outputs lie: two clouds of points, or a matrix of distances (then of shape (n, m)).
+    """Where inputs and outputs lie: two clouds of points, a matrix of distances of shape (n, m), or both.
 
     ``rows`` and ``columns`` are their numbers as given, in the order used here.
     """
@@ -98,22 +98,26 @@ class Ground:
     def of_matrix(cls, matrix: FloatArray) -> Ground:
         """Take distances as they are, shape (n, m)."""
         rows, columns = (np.arange(size) for size in matrix.shape)
-        return cls(matrix, Cloud.none(), Cloud.none(), 0, rows, columns)
+        return cls(matrix.copy(order="C"), Cloud.none(), Cloud.none(), 0, rows, columns)
 
     @classmethod
     def of(cls, inputs: Space, outputs: Space) -> Ground:
-        """Take the points of two spaces, or their distances where they have no points."""
+        """Take the points of two spaces, with the distances if they are few, or those alone."""
         if inputs.points is None or outputs.points is None:
             return cls.of_matrix(inputs.distances(outputs))
         left, rows = Cloud.of(inputs.points)
         right, columns = Cloud.of(outputs.points)
-        return cls(None, left, right, METRICS[inputs.metric], rows, columns)
+        few = rows.size * columns.size <= TABLE
+        matrix = inputs.subset(rows).distances(outputs.subset(columns)) if few else None
+        return cls(matrix, left, right, METRICS[inputs.metric], rows, columns)
 
     def reach(self, r: float) -> Reach:
         """Return the pairs at most ``r`` apart, listed unless they are points and too many."""
         n, m = self.rows.size, self.columns.size
         if self.matrix is not None:
-            return reach(r, self.matrix <= r, self.matrix)
+            within = self.matrix <= r
+            first = np.concatenate([[0], np.cumsum(np.count_nonzero(within, axis=1))])
+            return _both_ways(r, Near(first, np.nonzero(within)[1].astype(np.int32), self.matrix[within]), m)
         core, first = _core(), np.empty(n + 1, np.int64)
         where = self.inputs, self.outputs, r, self.metric, first
         core.neighbours(*where, np.empty(0, np.int32), np.empty(0))
@@ -141,12 +145,6 @@ class Ground:
             return min(bound, float(found.min())), found
         label = np.where(outputs, 1, -1).astype(np.int32)
         return float(_core().nearest(self.inputs, inputs, self.outputs, label, bound, self.metric, found)), found
-
-
-def reach(r: float, within: NDArray[np.bool_], lengths: FloatArray) -> Reach:
-    """List the pairs where ``within`` is true, shape (n, m), with their lengths."""
-    first = np.concatenate([[0], np.cumsum(np.count_nonzero(within, axis=1))])
-    return _both_ways(r, Near(first, np.nonzero(within)[1].astype(np.int32), lengths[within]), within.shape[1])
 
 
 def _both_ways(r: float, forward: Near, outputs: int) -> Reach:
@@ -202,28 +200,13 @@ class Flow:
         reach no output with demand left, and the outputs that do or have it. The former have nowhere to go with
         the supply they have left: it is what they hold in excess of all outputs within their reach.
         """
-        g, core = self.ground, _core()
-        n, m = self.supply.size, self.demand.size
-        out = [np.empty(4 * (n + m) + 1024, np.int64) for _ in range(3)]
-        while (needed := self.missing - allowed) > 0:
-            by_input = np.argsort(self.source, kind="stable")
-            first = np.searchsorted(self.source[by_input], np.arange(n + 1))
-            leaving = self.target[by_input], self.units[by_input]
-            level, level_out = core.search(
-                r, near.inputs, g.inputs, g.outputs, g.metric, self.demand, first, *leaving
-            )
-            if int(self.supply[level < 0].sum()) > allowed:
-                return level < 0, level_out >= 0
-            first, units = np.searchsorted(self.target, np.arange(m + 1)), self.units.copy()
-            state = self.supply, self.demand, level, level_out, first, self.source, units, needed
-            _, used = core.block(r, near.outputs, g.inputs, g.outputs, g.metric, *state, *out)
-            self._merge(units, *(part[:used] for part in out))
-        return None
-
-    def _merge(self, units: IntArray, source: IntArray, target: IntArray, added: IntArray) -> None:
-        source, target = np.concatenate([self.source, source]), np.concatenate([self.target, target])
-        plan = Plan.of(target, source, np.concatenate([units, added]), 1, (self.demand.size, self.supply.size))
-        self.target, self.source, self.units = plan.sources.copy(), plan.targets.copy(), plan.units.copy()
+        g = self.ground
+        matrix = _NONE if g.matrix is None else g.matrix
+        where = (near.outputs, near.inputs), matrix, g.inputs, g.outputs, g.metric
+        flow = self.source, self.target, self.units.copy()
+        *found, enough, level, level_out = _core().fill(r, allowed, *where, self.supply, self.demand, *flow)
+        self.source, self.target, self.units = found
+        return None if enough else (level < 0, level_out >= 0)
 
     def complete(self) -> tuple[IntArray, IntArray, IntArray]:
         """Return the flow with what is missing placed anywhere, as arcs (i, j, units)."""

@@ -11,7 +11,7 @@ from scipy import sparse
 from distp.errors import SpaceError
 from distp.transport.coupling import Lifted, Plan
 from distp.transport.masses import whole
-from distp.transport.network import Cloud, Flow, Ground, reach
+from distp.transport.network import Flow, Ground
 
 
 def lifted(p: ArrayLike, q: ArrayLike, relation: ArrayLike | sparse.csr_array) -> Lifted:
@@ -54,9 +54,8 @@ def lifted(p: ArrayLike, q: ArrayLike, relation: ArrayLike | sparse.csr_array) -
     masses = whole(p, q, shape)
     rows, columns = np.flatnonzero(masses.p), np.flatnonzero(masses.q)
     related = array[np.ix_(rows, columns)]
-    near = reach(0.0, related, np.zeros(related.shape))
-    ground = Ground(None, Cloud.none(), Cloud.none(), 0, np.arange(rows.size), np.arange(columns.size))
-    flow = Flow(ground, masses.p[rows], masses.q[columns])
+    ground = Ground.of_matrix(np.where(related, 0.0, 1.0))
+    flow, near = Flow(ground, masses.p[rows], masses.q[columns]), ground.reach(0.0)
     witness, allowed = None, masses.allowed(0.0)
     # Each cut shows that more has to be left; the last one, all that has to be.
     while (cut := flow.fill(0.0, allowed, near)) is not None:
