@@ -78,20 +78,20 @@ def _least(ground: Ground, supply: IntArray, demand: IntArray, allowed: int) -> 
     below, above = Flow(ground, supply, demand), None  # the last at an infeasible threshold; one that suffices
     lower = max(_left_over(ground, below.supply, allowed), _projected(ground, below, allowed))
     upper, r = math.inf, lower
-    reach = ground.reach(r)
+    reach, built = ground.reach(r), r
     step = 0.0
     while lower < upper:
         start = below if above is None else max(above.within(r), below, key=lambda flow: -flow.missing)
         flow = start.copy()
         if r > reach.radius:
-            reach = ground.reach(r)
+            reach, built = ground.reach(r), r
         cut = flow.fill(r, allowed, reach)
         if cut is None:
             above = flow
             upper = float(ground.lengths(flow.source, flow.target).max(initial=0.0))
             lower = min(lower, upper)
-            if upper < 0.9 * reach.radius:
-                reach = ground.reach(upper)  # shorter lists for all that follows
+            if upper < 0.8 * built:
+                reach, built = ground.reach(upper), upper  # shorter lists for all that follows
         else:
             below = flow
             lower, _ = ground.nearest(*cut, math.inf if above is None else upper)

@@ -14,7 +14,7 @@ import numpy as np
 
 from distp.transport.compiled import compiled
 
-MANY = 256  # more points than these are rather looked for in the tree
+FEW = 16  # points that are looked at one by one rather than in a tree
 MOST = 1 << 30  # labels of outputs are this minus their level, so that the best is the largest
 
 
@@ -110,13 +110,41 @@ def _find(near, points, i, cloud, label, wanted, r, metric, stack, pointer):
 
 
 @compiled
-def neighbours(inputs, outputs, r, metric, first, other, length):
-    """List the outputs within ``r`` of every input; with no room for them, only count them into ``first``."""
+def _within(points, i, cloud, label, r, metric, stack, taken):
+    """List all points of ``cloud`` within ``r`` of point ``i`` that have a label above 0; return how many."""
+    leaves = cloud.leaf_start.size - 1
+    count, depth = 0, 1
+    stack[0] = 1
+    while depth:
+        depth -= 1
+        node = stack[depth]
+        if cloud.best[node] <= 0 or _to_box(points, i, cloud, node, metric) > r:
+            continue
+        if node >= leaves:
+            for j in range(cloud.leaf_start[node - leaves], cloud.leaf_start[node - leaves + 1]):
+                if label[j] > 0 and distance(points, i, cloud.points, j, metric) <= r:
+                    taken[count] = j
+                    count += 1
+        else:
+            stack[depth] = 2 * node
+            stack[depth + 1] = 2 * node + 1
+            depth += 2
+    return count
+
+
+@compiled
+def neighbours(inputs, outputs, r, metric, most, first, other, length):
+    """List the outputs within ``r`` of every input; with no room for them, only count them into ``first``.
+
+    Returns how many there are, or some number beyond ``most`` if there are more.
+    """
     leaves = outputs.leaf_start.size - 1
     stack = np.empty(128, np.int64)
     total = 0
     for i in range(inputs.points.shape[0]):
         first[i] = total
+        if total > most:
+            break
         depth = 1
         stack[0] = 1
         while depth:
@@ -136,6 +164,7 @@ def neighbours(inputs, outputs, r, metric, first, other, length):
                         other[total], length[total] = j, away
                     total += 1
     first[inputs.points.shape[0]] = total
+    return total
 
 
 @compiled
@@ -206,7 +235,7 @@ def _merged(n, m, source, target, units, out_i, out_j, out, used):
 
 
 @compiled
-def _search(r, near, matrix, inputs, outputs, metric, demand, first, target, units):
+def _search(r, near, transposed, inputs, outputs, metric, demand, first, target, units):
     """Level inputs and outputs by how many steps they are from an output with demand left; -1: cut off from all.
 
     ``first``, ``target`` and ``units`` list the flow by input.
@@ -216,8 +245,9 @@ def _search(r, near, matrix, inputs, outputs, metric, demand, first, target, uni
     listed = near.first.size > 1
     if not listed:
         _summarise(inputs, label)
-    queue, stack, pointer = np.empty(m, np.int64), np.empty(128, np.int64), np.zeros(1, np.int64)
+    queue, stack = np.empty(m, np.int64), np.empty(128, np.int64)
     unseen, place_of, left = np.arange(n), np.arange(n), n
+    taken = np.empty(n, np.int64)
     head, tail = 0, 0
     for j in range(m):
         if demand[j] > 0:
@@ -227,30 +257,24 @@ def _search(r, near, matrix, inputs, outputs, metric, demand, first, target, uni
     while head < tail and left:
         j = queue[head]
         head += 1
-        # Whichever is shorter: the neighbours, or those that nobody has reached yet.
-        few = left <= (near.first[j + 1] - near.first[j] if listed else MANY)
-        place, end = (near.first[j], near.first[j + 1]) if listed and not few else (0, 0)
-        while True:
-            i = np.int64(-1)
-            if few:
-                while place < left and i < 0:
-                    other = unseen[place]
-                    away = (
-                        matrix[other, j] if matrix.size else distance(inputs.points, other, outputs.points, j, metric)
-                    )
-                    if away <= r:
-                        i = other
-                    else:
-                        place += 1
-            elif listed:
-                while place < end and i < 0:
-                    if label[near.other[place]] > 0 and near.length[place] <= r:
-                        i = np.int64(near.other[place])
-                    place += 1
-            else:
-                i = _find(near, outputs.points, j, inputs, label, 1, r, metric, stack, pointer)
-            if i < 0:
-                break
+        count = 0
+        # Whichever is least work: the neighbours, those that nobody has reached yet, or the tree.
+        if left <= (near.first[j + 1] - near.first[j] if listed else FEW):
+            for place in range(left):
+                i = unseen[place]
+                away = transposed[j, i] if transposed.size else distance(outputs.points, j, inputs.points, i, metric)
+                if away <= r:
+                    taken[count] = i
+                    count += 1
+        elif listed:
+            for place in range(near.first[j], near.first[j + 1]):
+                i = np.int64(near.other[place])
+                if label[i] > 0 and near.length[place] <= r:
+                    taken[count] = i
+                    count += 1
+        else:
+            count = _within(outputs.points, j, inputs, label, r, metric, stack, taken)
+        for i in taken[:count]:
             _remove(inputs, near, label, i)
             left -= 1
             unseen[place_of[i]] = unseen[left]
@@ -347,7 +371,7 @@ def _block(
 
 
 @compiled
-def fill(r, allowed, near, matrix, inputs, outputs, metric, supply, demand, source, target, units):
+def fill(r, allowed, near, transposed, inputs, outputs, metric, supply, demand, source, target, units):
     """Augment over pairs at most ``r`` apart until no more than ``allowed`` units are missing, or it cannot be.
 
     Changes supply and demand; returns the flow sorted by output, whether it suffices, and the last levels.
@@ -361,7 +385,7 @@ def fill(r, allowed, near, matrix, inputs, outputs, metric, supply, demand, sour
         if needed <= 0:
             return source, target, units, True, level, level_out
         first, to, amount = _by_input(n, source, target, units)
-        level, level_out = _search(r, near[1], matrix, inputs, outputs, metric, demand, first, to, amount)
+        level, level_out = _search(r, near[1], transposed, inputs, outputs, metric, demand, first, to, amount)
         stuck = np.int64(0)
         for i in range(n):
             if level[i] < 0:

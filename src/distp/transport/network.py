@@ -15,7 +15,7 @@ from distp.spaces import Space
 
 _NONE = np.empty((0, 0))
 LEAF = 8  # points in a leaf of a tree, about
-LISTED = 1 << 24  # pairs that are listed, both ways; more are found in trees, each time anew
+LISTED = 1 << 21  # pairs that are listed, both ways; more are found in trees, each time anew
 TABLE = 1 << 21  # distances that are kept as a matrix
 METRICS = {"euclidean": 0, "cityblock": 1, "chebyshev": 2}
 
@@ -84,10 +84,12 @@ class Reach(NamedTuple):
 class Ground:
     """Where inputs and outputs lie: two clouds of points, a matrix of distances of shape (n, m), or both.
 
-    ``rows`` and ``columns`` are their numbers as given, in the order used here.
+    ``transposed`` is empty where there is no matrix; ``rows`` and ``columns`` are the numbers as given, in the order
+    used here.
     """
 
     matrix: FloatArray | None
+    transposed: FloatArray
     inputs: Cloud
     outputs: Cloud
     metric: int
@@ -98,7 +100,7 @@ class Ground:
     def of_matrix(cls, matrix: FloatArray) -> Ground:
         """Take distances as they are, shape (n, m)."""
         rows, columns = (np.arange(size) for size in matrix.shape)
-        return cls(matrix.copy(order="C"), Cloud.none(), Cloud.none(), 0, rows, columns)
+        return cls(matrix.copy(order="C"), matrix.T.copy(order="C"), Cloud.none(), Cloud.none(), 0, rows, columns)
 
     @classmethod
     def of(cls, inputs: Space, outputs: Space) -> Ground:
@@ -109,7 +111,8 @@ class Ground:
         right, columns = Cloud.of(outputs.points)
         few = rows.size * columns.size <= TABLE
         matrix = inputs.subset(rows).distances(outputs.subset(columns)) if few else None
-        return cls(matrix, left, right, METRICS[inputs.metric], rows, columns)
+        transposed = _NONE if matrix is None else matrix.T.copy(order="C")
+        return cls(matrix, transposed, left, right, METRICS[inputs.metric], rows, columns)
 
     def reach(self, r: float) -> Reach:
         """Return the pairs at most ``r`` apart, listed unless they are points and too many."""
@@ -119,12 +122,12 @@ class Ground:
             first = np.concatenate([[0], np.cumsum(np.count_nonzero(within, axis=1))])
             return _both_ways(r, Near(first, np.nonzero(within)[1].astype(np.int32), self.matrix[within]), m)
         core, first = _core(), np.empty(n + 1, np.int64)
-        where = self.inputs, self.outputs, r, self.metric, first
-        core.neighbours(*where, np.empty(0, np.int32), np.empty(0))
-        if first[n] > LISTED:
+        where = self.inputs, self.outputs, r, self.metric, LISTED, first
+        count = core.neighbours(*where, np.empty(0, np.int32), np.empty(0))
+        if count > LISTED:
             nothing = Near(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
             return Reach(math.inf, nothing, nothing)
-        other, length = np.empty(first[n] + 1, np.int32), np.empty(first[n] + 1)  # never empty: that means counting
+        other, length = np.empty(count + 1, np.int32), np.empty(count + 1)  # never empty: that means counting
         core.neighbours(*where, other, length)
         return _both_ways(r, Near(first, other[:-1], length[:-1]), m)
 
@@ -201,8 +204,7 @@ class Flow:
         the supply they have left: it is what they hold in excess of all outputs within their reach.
         """
         g = self.ground
-        matrix = _NONE if g.matrix is None else g.matrix
-        where = (near.outputs, near.inputs), matrix, g.inputs, g.outputs, g.metric
+        where = (near.outputs, near.inputs), g.transposed, g.inputs, g.outputs, g.metric
         flow = self.source, self.target, self.units.copy()
         *found, enough, level, level_out = _core().fill(r, allowed, *where, self.supply, self.demand, *flow)
         self.source, self.target, self.units = found
