@@ -26,7 +26,7 @@ clouds = {
 }
 a, b = clouds[sys.argv[1]]
 p, q = np.zeros(2 * n, int), np.zeros(2 * n, int)
-p[:n], q[n:] = (rng.integers(1, 1000, (2, n)) if sys.argv[2] == "weights" else 1)
+p[:n], q[n:] = rng.integers(1, 1000, (2, n)) if sys.argv[2] == "weights" else np.ones((2, n), int)
 start = time.perf_counter()
 value = wasserstein_inf(p, q, Space(np.vstack([a, b]))).value
 print(value, time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)

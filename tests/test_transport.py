@@ -31,6 +31,7 @@ from distp import (
     wasserstein_inf,
 )
 from distp.errors import DistributionError, MechanismError, ParameterError, SpaceError
+from distp.transport import network
 from distp.transport.masses import whole
 
 
@@ -99,7 +100,7 @@ def test_w_inf_is_the_first_distance_that_lets_all_mass_through(problem, slack):
 
 @pytest.mark.parametrize("metric", ["euclidean", "cityblock", "chebyshev"])
 @pytest.mark.parametrize("seed", range(4))
-def test_hundreds_of_points_through_the_tree_equal_the_matrix_and_plain_bisection(metric, seed):
+def test_matrix_lists_and_trees_equal_plain_bisection_on_hundreds_of_points(metric, seed, monkeypatch):
     rng = np.random.default_rng(seed)
     n = 120
     points = rng.beta(1, 3, (2 * n, 2)) if seed % 2 else rng.integers(0, 15, (2 * n, 2)).astype(float)
@@ -116,10 +117,15 @@ def test_hundreds_of_points_through_the_tree_equal_the_matrix_and_plain_bisectio
         middle = (low + high) // 2
         enough = flow_within(p, q, distances <= values[middle]) == p.sum()
         low, high = (low, middle) if enough else (middle + 1, high)
-    for ground in (space, distances):
+    for ground, table, pairs in ((distances, 0, 0), (space, 1 << 20, 0), (space, 0, 1 << 20), (space, 0, 0)):
+        monkeypatch.setattr(network, "TABLE", table)
+        monkeypatch.setattr(network, "LISTED", pairs)
         found = wasserstein_inf(p, q, ground)
         assert found.value == values[low]
         assert_coupling_of(found, p, q)
+        with_slack = wasserstein_inf(p, q, ground, slack=0.25)
+        assert flow_within(p, q, distances <= with_slack.value) >= 0.75 * p.sum()
+        assert flow_within(p, q, distances < with_slack.value) < 0.75 * p.sum()
 
 
 def test_vector_v5_of_the_theory():

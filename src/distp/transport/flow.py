@@ -13,173 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from distp.transport.compiled import compiled
+from distp.transport.nearness import distance, find, remove, summarise, within
 
 FEW = 16  # points that are looked at one by one rather than in a tree
 MOST = 1 << 30  # labels of outputs are this minus their level, so that the best is the largest
-
-
-@compiled
-def distance(a, i, b, j, metric):
-    """Return the distance of two points, rounded as `scipy.spatial.distance.cdist` rounds it."""
-    total = 0.0
-    for axis in range(a.shape[1]):
-        gap = abs(a[i, axis] - b[j, axis])
-        if metric == 0:
-            total += gap * gap
-        elif metric == 1:
-            total += gap
-        else:
-            total = max(total, gap)
-    return np.sqrt(total) if metric == 0 else total
-
-
-@compiled
-def _to_box(a, i, cloud, node, metric):
-    """Return the distance to a box: rounding is monotone, so never more than to a point in it."""
-    total = 0.0
-    for axis in range(a.shape[1]):
-        gap = max(max(cloud.low[node, axis] - a[i, axis], a[i, axis] - cloud.high[node, axis]), 0.0)
-        if metric == 0:
-            total += gap * gap
-        elif metric == 1:
-            total += gap
-        else:
-            total = max(total, gap)
-    return np.sqrt(total) if metric == 0 else total
-
-
-@compiled
-def _summarise(cloud, label):
-    """Set every node's best label from its points' labels."""
-    leaves = cloud.leaf_start.size - 1
-    for leaf in range(leaves):
-        top = np.int32(-1)
-        for j in range(cloud.leaf_start[leaf], cloud.leaf_start[leaf + 1]):
-            top = max(top, label[j])
-        cloud.best[leaves + leaf] = top
-    for node in range(leaves - 1, 0, -1):
-        cloud.best[node] = max(cloud.best[2 * node], cloud.best[2 * node + 1])
-
-
-@compiled
-def _remove(cloud, near, label, j):
-    label[j] = -1
-    if near.first.size > 1:
-        return
-    leaves = cloud.leaf_start.size - 1
-    leaf = cloud.leaf_of[j]
-    top = np.int32(-1)
-    for other in range(cloud.leaf_start[leaf], cloud.leaf_start[leaf + 1]):
-        top = max(top, label[other])
-    node = leaves + leaf
-    while cloud.best[node] != top:
-        cloud.best[node] = top
-        if node == 1:
-            break
-        node >>= 1
-        top = max(cloud.best[2 * node], cloud.best[2 * node + 1])
-
-
-@compiled
-def _find(near, points, i, cloud, label, wanted, r, metric, stack, pointer):
-    """Return a point of ``cloud`` within ``r`` of point ``i`` with a label of at least ``wanted``, or -1."""
-    if near.first.size > 1:
-        for place in range(pointer[i], near.first[i + 1]):  # labels only fall while a pointer stands
-            if label[near.other[place]] >= wanted and near.length[place] <= r:
-                pointer[i] = place
-                return near.other[place]
-        pointer[i] = near.first[i + 1]
-        return -1
-    leaves = cloud.leaf_start.size - 1
-    depth = 1
-    stack[0] = 1
-    while depth:
-        depth -= 1
-        node = stack[depth]
-        if cloud.best[node] < wanted or _to_box(points, i, cloud, node, metric) > r:
-            continue
-        if node >= leaves:
-            for j in range(cloud.leaf_start[node - leaves], cloud.leaf_start[node - leaves + 1]):
-                if label[j] >= wanted and distance(points, i, cloud.points, j, metric) <= r:
-                    return j
-        else:
-            stack[depth] = 2 * node
-            stack[depth + 1] = 2 * node + 1
-            depth += 2
-    return -1
-
-
-@compiled
-def _within(points, i, cloud, label, r, metric, stack, taken):
-    """List all points of ``cloud`` within ``r`` of point ``i`` that have a label above 0; return how many."""
-    leaves = cloud.leaf_start.size - 1
-    count, depth = 0, 1
-    stack[0] = 1
-    while depth:
-        depth -= 1
-        node = stack[depth]
-        if cloud.best[node] <= 0 or _to_box(points, i, cloud, node, metric) > r:
-            continue
-        if node >= leaves:
-            for j in range(cloud.leaf_start[node - leaves], cloud.leaf_start[node - leaves + 1]):
-                if label[j] > 0 and distance(points, i, cloud.points, j, metric) <= r:
-                    taken[count] = j
-                    count += 1
-        else:
-            stack[depth] = 2 * node
-            stack[depth + 1] = 2 * node + 1
-            depth += 2
-    return count
-
-
-@compiled
-def neighbours(inputs, outputs, r, metric, most, first, other, length):
-    """List the outputs within ``r`` of every input; with no room for them, only count them into ``first``.
-
-    Returns how many there are, or some number beyond ``most`` if there are more.
-    """
-    leaves = outputs.leaf_start.size - 1
-    stack = np.empty(128, np.int64)
-    total = 0
-    for i in range(inputs.points.shape[0]):
-        first[i] = total
-        if total > most:
-            break
-        depth = 1
-        stack[0] = 1
-        while depth:
-            depth -= 1
-            node = stack[depth]
-            if _to_box(inputs.points, i, outputs, node, metric) > r:
-                continue
-            if node < leaves:
-                stack[depth] = 2 * node
-                stack[depth + 1] = 2 * node + 1
-                depth += 2
-                continue
-            for j in range(outputs.leaf_start[node - leaves], outputs.leaf_start[node - leaves + 1]):
-                away = distance(inputs.points, i, outputs.points, j, metric)
-                if away <= r:
-                    if other.size:
-                        other[total], length[total] = j, away
-                    total += 1
-    first[inputs.points.shape[0]] = total
-    return total
-
-
-@compiled
-def transpose(near, first, other, length):
-    """List the same pairs from the other side; ``first`` comes as zeros."""
-    for j in near.other:
-        first[j + 1] += 1
-    for j in range(first.size - 1):
-        first[j + 1] += first[j]
-    free = first.copy()
-    for i in range(near.first.size - 1):
-        for place in range(near.first[i], near.first[i + 1]):
-            j = near.other[place]
-            other[free[j]], length[free[j]] = i, near.length[place]
-            free[j] += 1
 
 
 @compiled
@@ -244,7 +81,7 @@ def _search(r, near, transposed, inputs, outputs, metric, demand, first, target,
     level, level_out, label = np.full(n, -1, np.int32), np.full(m, -1, np.int32), np.ones(n, np.int32)
     listed = near.first.size > 1
     if not listed:
-        _summarise(inputs, label)
+        summarise(inputs, label)
     queue, stack = np.empty(m, np.int64), np.empty(128, np.int64)
     unseen, place_of, left = np.arange(n), np.arange(n), n
     taken = np.empty(n, np.int64)
@@ -273,9 +110,9 @@ def _search(r, near, transposed, inputs, outputs, metric, demand, first, target,
                     taken[count] = i
                     count += 1
         else:
-            count = _within(outputs.points, j, inputs, label, r, metric, stack, taken)
+            count = within(outputs.points, j, inputs, label, r, metric, stack, taken)
         for i in taken[:count]:
-            _remove(inputs, near, label, i)
+            remove(inputs, near, label, i)
             left -= 1
             unseen[place_of[i]] = unseen[left]
             place_of[unseen[left]] = place_of[i]
@@ -304,7 +141,7 @@ def _block(
     for j in range(m):
         label[j] = MOST - level_out[j] if level_out[j] >= 0 else -1
     if near.first.size == 1:
-        _summarise(outputs, label)
+        summarise(outputs, label)
     stack, pointer, back = np.empty(128, np.int64), near.first[:-1].copy(), first[:m].copy()
     path_i, path_j, path_arc = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
     pushed, used = np.int64(0), 0
@@ -326,12 +163,12 @@ def _block(
                     depth += 1
                     path_i[depth] = origin[back[j]]
                 else:
-                    _remove(outputs, near, label, j)
+                    remove(outputs, near, label, j)
                 at_output = False
                 continue
             i = path_i[depth]
             wanted = MOST - (level[i] - 1)
-            j = _find(near, inputs.points, i, outputs, label, wanted, r, metric, stack, pointer)
+            j = find(near, inputs.points, i, outputs, label, wanted, r, metric, stack, pointer)
             if j < 0:
                 level[i] = -2
                 if depth == 0:
@@ -360,7 +197,7 @@ def _block(
                 if units[path_arc[step]] == 0 and cut == depth:
                     cut = step
             if demand[j] == 0:
-                _remove(outputs, near, label, j)
+                remove(outputs, near, label, j)
             if pushed == needed:
                 return pushed, used
             if supply[root] == 0:
@@ -398,50 +235,3 @@ def fill(r, allowed, near, transposed, inputs, outputs, metric, supply, demand, 
             out_i, out_j, out,
         )  # fmt: skip
         source, target, units = _merged(n, m, source, target, units, out_i, out_j, out, used)
-
-
-@compiled
-def nearest(inputs, chosen, outputs, label, bound, metric, found):
-    """Set ``found[i]`` to the least distance from each chosen input to an output with a label > 0.
-
-    Distances of ``bound`` or more are not looked for; returns the least of all. With an infinite ``bound`` the
-    distance of each input is exact.
-    """
-    leaves = outputs.leaf_start.size - 1
-    stack = np.empty(128, np.int64)
-    _summarise(outputs, label)
-    least = bound
-    for i in range(chosen.size):
-        if not chosen[i]:
-            continue
-        limit = bound if np.isinf(bound) else least
-        depth = 1
-        stack[0] = 1
-        while depth:
-            depth -= 1
-            node = stack[depth]
-            if outputs.best[node] <= 0 or _to_box(inputs.points, i, outputs, node, metric) >= limit:
-                continue
-            if node >= leaves:
-                for j in range(outputs.leaf_start[node - leaves], outputs.leaf_start[node - leaves + 1]):
-                    if label[j] > 0:
-                        limit = min(limit, distance(inputs.points, i, outputs.points, j, metric))
-                continue
-            near, far = 2 * node, 2 * node + 1
-            if _to_box(inputs.points, i, outputs, near, metric) > _to_box(inputs.points, i, outputs, far, metric):
-                near, far = far, near
-            stack[depth] = far
-            stack[depth + 1] = near
-            depth += 2
-        found[i] = limit
-        least = min(least, limit)
-    return least
-
-
-@compiled
-def lengths(inputs, outputs, metric, i, j):
-    """Return the distance of each pair (i, j), shape (arcs,)."""
-    result = np.empty(i.size)
-    for arc in range(i.size):
-        result[arc] = distance(inputs.points, i[arc], outputs.points, j[arc], metric)
-    return result

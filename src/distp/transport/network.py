@@ -21,7 +21,7 @@ METRICS = {"euclidean": 0, "cityblock": 1, "chebyshev": 2}
 
 
 class Cloud(NamedTuple):
-    """Points in the order of a tree of boxes over them; empty where a matrix stands for them.
+    """Points in the order of a tree of boxes over them; without the tree where a matrix stands for them.
 
     Node 1 is the root, nodes 2a and 2a + 1 are the halves of a; ``best`` is room for a label per node.
     """
@@ -34,10 +34,10 @@ class Cloud(NamedTuple):
     leaf_of: IntArray
 
     @classmethod
-    def none(cls) -> Cloud:
-        """Return what stands for points of which only the distances are known."""
+    def none(cls, points: FloatArray) -> Cloud:
+        """Return points (or none at all) without a tree."""
         nothing = np.zeros(1, np.int64)
-        return cls(_NONE, _NONE, _NONE, np.zeros(1, np.int32), nothing, nothing.copy())
+        return cls(points.copy(), _NONE, _NONE, np.zeros(1, np.int32), nothing, nothing.copy())
 
     @classmethod
     def of(cls, given: FloatArray) -> tuple[Cloud, IntArray]:
@@ -97,45 +97,45 @@ class Ground:
     columns: IntArray
 
     @classmethod
-    def of_matrix(cls, matrix: FloatArray) -> Ground:
-        """Take distances as they are, shape (n, m)."""
+    def of_matrix(cls, matrix: FloatArray, inputs: Cloud | None = None, outputs: Cloud | None = None) -> Ground:
+        """Take distances as they are, shape (n, m); points may come with them, for their shadows."""
+        clouds = inputs or Cloud.none(_NONE), outputs or Cloud.none(_NONE)
         rows, columns = (np.arange(size) for size in matrix.shape)
-        return cls(matrix.copy(order="C"), matrix.T.copy(order="C"), Cloud.none(), Cloud.none(), 0, rows, columns)
+        return cls(matrix.copy(order="C"), matrix.T.copy(order="C"), *clouds, 0, rows, columns)
 
     @classmethod
     def of(cls, inputs: Space, outputs: Space) -> Ground:
         """Take the points of two spaces, with the distances if they are few, or those alone."""
         if inputs.points is None or outputs.points is None:
             return cls.of_matrix(inputs.distances(outputs))
+        if len(inputs) * len(outputs) <= TABLE:
+            left, right = Cloud.none(inputs.points), Cloud.none(outputs.points)
+            return cls.of_matrix(inputs.distances(outputs), left, right)
         left, rows = Cloud.of(inputs.points)
         right, columns = Cloud.of(outputs.points)
-        few = rows.size * columns.size <= TABLE
-        matrix = inputs.subset(rows).distances(outputs.subset(columns)) if few else None
-        transposed = _NONE if matrix is None else matrix.T.copy(order="C")
-        return cls(matrix, transposed, left, right, METRICS[inputs.metric], rows, columns)
+        return cls(None, _NONE, left, right, METRICS[inputs.metric], rows, columns)
 
     def reach(self, r: float) -> Reach:
         """Return the pairs at most ``r`` apart, listed unless they are points and too many."""
         n, m = self.rows.size, self.columns.size
         if self.matrix is not None:
-            within = self.matrix <= r
-            first = np.concatenate([[0], np.cumsum(np.count_nonzero(within, axis=1))])
-            return _both_ways(r, Near(first, np.nonzero(within)[1].astype(np.int32), self.matrix[within]), m)
-        core, first = _core(), np.empty(n + 1, np.int64)
+            nearness = _nearness()
+            return Reach(r, Near(*nearness.listed(self.matrix, r)), Near(*nearness.listed(self.transposed, r)))
+        nearness, first = _nearness(), np.empty(n + 1, np.int64)
         where = self.inputs, self.outputs, r, self.metric, LISTED, first
-        count = core.neighbours(*where, np.empty(0, np.int32), np.empty(0))
+        count = nearness.neighbours(*where, np.empty(0, np.int32), np.empty(0))
         if count > LISTED:
             nothing = Near(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
             return Reach(math.inf, nothing, nothing)
         other, length = np.empty(count + 1, np.int32), np.empty(count + 1)  # never empty: that means counting
-        core.neighbours(*where, other, length)
+        nearness.neighbours(*where, other, length)
         return _both_ways(r, Near(first, other[:-1], length[:-1]), m)
 
     def lengths(self, i: IntArray, j: IntArray) -> FloatArray:
         """Return the distance of each pair, shape (arcs,)."""
         if self.matrix is not None:
             return np.asarray(self.matrix[i, j], dtype=np.float64)
-        found: FloatArray = _core().lengths(self.inputs, self.outputs, self.metric, i, j)
+        found: FloatArray = _nearness().lengths(self.inputs, self.outputs, self.metric, i, j)
         return found
 
     def nearest(
@@ -144,16 +144,16 @@ class Ground:
         """Return the least distance between the two sets if below ``bound``; with an infinite one, each input's."""
         found = np.full(inputs.size, np.inf)
         if self.matrix is not None:
-            found[inputs] = self.matrix[np.ix_(inputs, outputs)].min(axis=1, initial=np.inf)
+            _nearness().nearest_in(self.matrix, inputs, outputs, found)
             return min(bound, float(found.min())), found
         label = np.where(outputs, 1, -1).astype(np.int32)
-        return float(_core().nearest(self.inputs, inputs, self.outputs, label, bound, self.metric, found)), found
+        return float(_nearness().nearest(self.inputs, inputs, self.outputs, label, bound, self.metric, found)), found
 
 
 def _both_ways(r: float, forward: Near, outputs: int) -> Reach:
     first = np.zeros(outputs + 1, np.int64)
     other, length = np.empty_like(forward.other), np.empty_like(forward.length)
-    _core().transpose(forward, first, other, length)
+    _nearness().transpose(forward, first, other, length)
     return Reach(r, forward, Near(first, other, length))
 
 
@@ -203,10 +203,12 @@ class Flow:
         reach no output with demand left, and the outputs that do or have it. The former have nowhere to go with
         the supply they have left: it is what they hold in excess of all outputs within their reach.
         """
+        from distp.transport import flow
+
         g = self.ground
         where = (near.outputs, near.inputs), g.transposed, g.inputs, g.outputs, g.metric
-        flow = self.source, self.target, self.units.copy()
-        *found, enough, level, level_out = _core().fill(r, allowed, *where, self.supply, self.demand, *flow)
+        arcs = self.source, self.target, self.units.copy()
+        *found, enough, level, level_out = flow.fill(r, allowed, *where, self.supply, self.demand, *arcs)
         self.source, self.target, self.units = found
         return None if enough else (level < 0, level_out >= 0)
 
@@ -216,10 +218,10 @@ class Flow:
         return np.concatenate([self.source, i]), np.concatenate([self.target, j]), np.concatenate([self.units, units])
 
 
-def _core() -> ModuleType:
-    from distp.transport import flow  # numba takes half a second to load
+def _nearness() -> ModuleType:
+    from distp.transport import nearness  # numba takes half a second to load
 
-    return flow
+    return nearness
 
 
 def corner(supply: IntArray, demand: IntArray) -> tuple[IntArray, IntArray, IntArray]:
