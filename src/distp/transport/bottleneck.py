@@ -85,13 +85,15 @@ def _least(ground: Ground, supply: IntArray, demand: IntArray, allowed: int) -> 
         flow = start.copy()
         if r > reach.radius:
             reach, built = ground.reach(r), r
-        cut = flow.fill(r, allowed, reach)
+        near = reach if r == reach.radius else reach.within(r)
+        cut = flow.fill(r, allowed, near)
         if cut is None:
             above = flow
             upper = float(ground.lengths(flow.source, flow.target).max(initial=0.0))
             lower = min(lower, upper)
-            if upper < 0.8 * built:
-                reach, built = ground.reach(upper), upper  # shorter lists for all that follows
+            reach = near  # all that follows is shorter
+            if math.isinf(reach.radius) and upper < 0.8 * built:
+                reach, built = ground.reach(upper), upper  # perhaps few enough to list by now
         else:
             below = flow
             lower, _ = ground.nearest(*cut, math.inf if above is None else upper)

@@ -171,16 +171,29 @@ def listed(matrix, r):
         for j in range(m):
             count += matrix[i, j] <= r
         first[i + 1] = first[i] + count
-    other, length = np.empty(first[n], np.int32), np.empty(first[n])
+    # Written whether it counts or not, as a branch that cannot be foreseen costs more.
+    other, length = np.empty(first[n] + 1, np.int32), np.empty(first[n] + 1)
     for i in range(n):
         place = first[i]
-        if first[i + 1] == place:
-            continue
         for j in range(m):
-            if matrix[i, j] <= r:
-                other[place], length[place] = j, matrix[i, j]
-                place += 1
-    return first, other, length
+            other[place], length[place] = j, matrix[i, j]
+            place += matrix[i, j] <= r
+    return first, other[:-1], length[:-1]
+
+
+@compiled
+def shorter(near, r):
+    """Return the part of the lists within ``r``."""
+    n = near.first.size - 1
+    first = np.zeros(n + 1, np.int64)
+    other, length = np.empty(near.other.size + 1, np.int32), np.empty(near.other.size + 1)
+    place = 0
+    for i in range(n):
+        for old in range(near.first[i], near.first[i + 1]):
+            other[place], length[place] = near.other[old], near.length[old]
+            place += near.length[old] <= r
+        first[i + 1] = place
+    return first, other[:place], length[:place]
 
 
 @compiled

@@ -79,6 +79,12 @@ class Reach(NamedTuple):
     outputs: Near
     inputs: Near
 
+    def within(self, r: float) -> Reach:
+        """Return the pairs within a smaller radius."""
+        if math.isinf(self.radius):
+            return self
+        return Reach(r, *(Near(*_nearness().shorter(near, r)) for near in (self.outputs, self.inputs)))
+
 
 @dataclass(frozen=True, eq=False)
 class Ground:
