@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -9,14 +10,14 @@ from typing import Annotated
 import typer
 
 from distp.certificates import Certificate
-from distp.checks import probability
+from distp.checks import nonnegative, probability
 from distp.cli import options, steps
 from distp.cli.console import emit, say, table
 from distp.data import read_check_ins
 from distp.data.readers import MAX_BAD
 from distp.distributions import Pair
 from distp.errors import ParameterError
-from distp.privacy import close_beliefs
+from distp.privacy import Bracket, close_beliefs, close_beliefs_metric, metric_epsilon
 from distp.release import Policy
 from distp.transport import wasserstein, wasserstein_inf
 
@@ -40,11 +41,21 @@ def run(
             "delta becomes then.",
         ),
     ] = None,
+    belief_km: Annotated[
+        float | None,
+        typer.Option(
+            "--belief-km",
+            help="How far, in W_inf, the attacker's idea of each distribution is off: also say which epsilon holds "
+            "then, if the noise alone proves any.",
+        ),
+    ] = None,
     json_output: options.Json = False,
 ) -> None:
     """Recompute the certificate from the policy's weights: exit 0 if the claim holds, 1 if it does not."""
     if belief_error is not None:
         probability(belief_error, "--belief-error")
+    if belief_km is not None:
+        nonnegative(belief_km, "--belief-km")
     loaded = Policy.load(policy)
     own = loaded.recertify()
     stated = loaded.certificate
@@ -71,6 +82,7 @@ def run(
         if belief_error is None
         else {pair.name: close_beliefs(own.target_epsilon, pair.delta, belief_error) for pair in own.pairs}
     )
+    moved = {} if belief_km is None else _moved(loaded, apart, belief_km)
     holds = own.holds and agrees and (other is None or other.holds)
     if json_output:
         emit(
@@ -82,6 +94,7 @@ def run(
                 "read": read,
                 "distances": {pair.name: asdict(one) for pair, one in zip(loaded.pairs, apart, strict=True)},
                 "believed": {name: asdict(bracket) for name, bracket in believed.items()},
+                "believed_km": {name: "inf" if math.isinf(value) else value for name, value in moved.items()},
             }
         )
     else:
@@ -92,6 +105,13 @@ def run(
                 f"{name}: an attacker whose beliefs are off by up to {belief_error:g} in total variation: delta at "
                 f"{own.target_epsilon:g} is at most {bracket.claim()}"
             )
+        for name, value in moved.items():
+            said = (
+                "nothing follows from the noise, which rules out some reports altogether"
+                if math.isinf(value)
+                else f"epsilon {Bracket(0, value).claim()} follows from the noise alone, with delta 0"
+            )
+            say(f"{name}: an attacker whose beliefs are off by up to {belief_km:g} km: {said}")
     if not holds:
         raise typer.Exit(1)
 
@@ -112,6 +132,17 @@ def _apart(pair: Pair, policy: Policy, slack: float) -> _Apart:
         wasserstein_inf(pair.p, pair.q, inputs, slack).value,
         wasserstein(pair.p, pair.q, inputs).value,
     )
+
+
+def _moved(policy: Policy, apart: list[_Apart], belief: float) -> dict[str, float]:
+    """Return what extended DP of the base gives against beliefs off by so many km in W_inf (Proposition 1)."""
+    rate = metric_epsilon(policy.mechanism).upper
+    if math.isinf(rate):
+        return {pair.name: math.inf for pair in policy.pairs}
+    return {
+        pair.name: close_beliefs_metric(rate, one.w_inf, belief, closed=True).epsilon
+        for pair, one in zip(policy.pairs, apart, strict=True)
+    }
 
 
 def _show_distances(policy: Policy, apart: list[_Apart], slack: float) -> None:
