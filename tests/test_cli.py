@@ -19,7 +19,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from distp import Policy, wasserstein_inf
+from distp import Policy, metric_epsilon, wasserstein_inf
 from distp.cli import audit, compare, demo, fit, protect, query
 from distp.cli.app import app
 from helpers import shared
@@ -159,6 +159,9 @@ def test_fit_protect_audit_agree_with_each_other(place):
     delta = fitted["certificate"]["pairs"][0]["delta"]["upper"]
     assert found == pytest.approx(delta + 0.01 * (1 + math.exp(0.8)), rel=1e-3)
     assert found >= delta + 0.01 * (1 + math.exp(0.8))
+    audited = json.loads(run(["audit", "near.policy", "--belief-km", "0.5", "--json"], place).stdout)
+    rate = metric_epsilon(policy.mechanism).upper  # infinite: some reports of one place are impossible from another
+    assert audited["believed_km"]["home"] == ("inf" if math.isinf(rate) else pytest.approx(rate * (apart["w_inf"] + 1)))
     refused = run(["audit", "near.policy", "--belief-error", "2"], place, code=2)
     assert "--belief-error must lie in [0, 1]" in refused.stderr
 

@@ -6,6 +6,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +19,7 @@ from distp.privacy.accountant import RTOL, Report, check_epsilon, law_report, li
 from distp.privacy.bounds import pairwise_chernoff
 from distp.privacy.bracket import Bracket
 from distp.privacy.single import UNIT, exp, scaled
+from distp.privacy.tuples import TupleSum
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,32 @@ class _Family:
         if laws.shape[0] < 2:
             raise ParameterError("a pair needs two members")
 
+    @cached_property
+    def _densities(self) -> tuple[FloatArray, FloatArray] | None:
+        """The laws in units of the dummies', and the dummies' law, where `exceeds` may ask them directly."""
+        nu = getattr(self.mechanism, "dummy_distribution", None)
+        if nu is None or nu.min() < 1e-100 or not self.mechanism.replacement or self.mechanism.dummies == 0:  # type: ignore[attr-defined]
+            return None
+        return self.laws / nu, nu
+
+    def exceeds(self, i: int, j: int, epsilon: float, delta: float, rtol: float) -> bool:
+        """Say whether a pair's delta at ``epsilon`` may exceed ``delta``."""
+        t = exp(epsilon)
+        if self._densities is None or math.isinf(t):
+            return self.report(i, j).at(epsilon, rtol, delta).bracket.upper > delta
+        # Tens of thousands of pairs may come here: no listing, no merging of equal terms.
+        densities, nu = self._densities
+        none = np.empty(0)
+        masses = (1.0, 1.0, self._mass)
+        places = self.mechanism.dummies + 1  # type: ignore[attr-defined]
+        slack = self.slack + 2 * UNIT
+        terms = TupleSum(densities[i], densities[j], nu, none, none, places, slack, masses, lost=self.lost)
+        return terms.delta(t, rtol, threshold=delta).bracket.upper > delta
+
+    @cached_property
+    def _mass(self) -> float:
+        return math.fsum(self.mechanism.dummy_distribution)  # type: ignore[attr-defined]
+
     def report(self, i: int, j: int) -> Report:
         return law_report(self.mechanism, self.laws[i], self.laws[j], self.slack, self.lost)
 
@@ -160,10 +188,9 @@ def _largest_delta(family: _Family, epsilon: float, rtol: float) -> WorstPair:
         if key in seen:  # alike but for labels: as all pairs of the identity are
             continue
         seen.add(key)
-        report = family.report(i, j)
-        if best.value.lower > 0 and report.at(epsilon, rtol, best.value.lower).bracket.upper <= best.value.lower:
+        if best.value.lower > 0 and not family.exceeds(i, j, epsilon, best.value.lower, rtol):
             continue
-        found = report.at(epsilon, rtol).bracket
+        found = family.report(i, j).at(epsilon, rtol).bracket
         upper = max(found.upper, best.value.upper)
         pair = (i, j) if found.lower >= best.value.lower else best.pair
         best = WorstPair(Bracket(max(found.lower, best.value.lower), upper), pair)
@@ -183,11 +210,10 @@ def _largest_epsilon(family: _Family, delta: float, rtol: float) -> WorstPair:
         if key in seen:  # alike but for labels: as all pairs of the identity are
             continue
         seen.add(key)
-        report = family.report(i, j)
         ahead = best.value.lower
-        if delta > 0 and ahead > 0 and report.at(ahead, rtol, delta).bracket.upper <= delta:
+        if delta > 0 and ahead > 0 and not family.exceeds(i, j, ahead, delta, rtol):
             continue
-        found = report.epsilon(delta, rtol)
+        found = family.report(i, j).epsilon(delta, rtol)
         pair = (i, j) if found.lower >= best.value.lower else best.pair
         best = WorstPair(Bracket(max(found.lower, best.value.lower), max(found.upper, best.value.upper)), pair)
         if math.isinf(best.value.lower):

@@ -125,12 +125,11 @@ class TupleSum:
         """
         mass, error = self.dummies_mass
         bare = hockey_stick(self.bare_p, self.bare_q, t, self.slack + error)
-        # Dummies only help (theory 4.1): the bound without them always holds.
-        P, Q = (np.concatenate([x * self.weight, y]) for x, y in ((self.a, self.bare_p), (self.b, self.bare_q)))
-        alone = hockey_stick(P, Q, t, self.slack + error).upper * mass
         # Calling a tiny nu 0 adds at most this, and takes from what is bare at most t times as much more.
         blur = 4 * self.places * self.hidden
         gone = t * self.lost if self.lost else 0.0
+        # Dummies only help (theory 4.1): the bound without them always holds.
+        alone = math.inf if threshold is not None else self._alone(t)
         bare_lower = max(0.0, bare.lower * mass - blur * (1 + t)) if blur else bare.lower * mass
         points = _FIRST if threshold is None else _FIRST >> 2
         while True:
@@ -139,6 +138,11 @@ class TupleSum:
             lower = min(max(0.0, on_grid.bracket.lower + bare_lower - gone), upper)
             allowed = max(rtol * upper, atol, 4 * (on_grid.floor + self.slack * bare.upper))
             decided = threshold is not None and not lower <= threshold < upper
+            if threshold is not None and not decided and math.isinf(alone):
+                alone = self._alone(t)  # a look at it only where it may settle the matter
+                upper = min(upper, alone + self.lost)
+                lower = min(lower, upper)
+                decided = not lower <= threshold < upper
             resolved = upper - lower <= allowed or upper <= LEAST or decided
             if resolved or points == MAX_POINTS:
                 bare_slope = float(self.bare_q[self.bare_p > scaled(t, self.bare_q)].sum())
@@ -146,6 +150,12 @@ class TupleSum:
             # The width falls with the square of the grid step.
             factor = math.sqrt((upper - lower) / (0.5 * allowed))
             points = min(MAX_POINTS, points << max(1, math.ceil(math.log2(min(factor, 64.0)))))
+
+    def _alone(self, t: float) -> float:
+        """Return an upper bound on the real report's own delta, times the mass of all dummies."""
+        mass, error = self.dummies_mass
+        P, Q = (np.concatenate([x * self.weight, y]) for x, y in ((self.a, self.bare_p), (self.b, self.bare_q)))
+        return hockey_stick(P, Q, t, self.slack + error).upper * mass
 
     def _on_grid(self, t: float, points: int) -> _OnGrid:
         """Evaluate delta with one transform of ``points`` points."""
