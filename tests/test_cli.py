@@ -161,7 +161,8 @@ def test_fit_protect_audit_agree_with_each_other(place):
     assert found >= delta + 0.01 * (1 + math.exp(0.8))
     audited = json.loads(run(["audit", "near.policy", "--belief-km", "0.5", "--json"], place).stdout)
     rate = metric_epsilon(policy.mechanism).upper  # infinite: some reports of one place are impossible from another
-    assert audited["believed_km"]["home"] == ("inf" if math.isinf(rate) else pytest.approx(rate * (apart["w_inf"] + 1)))
+    follows = "inf" if math.isinf(rate) else pytest.approx(rate * (apart["w_inf"] + 1))
+    assert audited["believed_km"]["home"] == follows
     refused = run(["audit", "near.policy", "--belief-error", "2"], place, code=2)
     assert "--belief-error must lie in [0, 1]" in refused.stderr
 
