@@ -163,16 +163,14 @@ def compare(
 
 def _scaled_laplace(inputs: Space, outputs: Space, epsilon: float, furthest: float) -> PlanarLaplace:
     """Return the planar Laplace whose rate of extended DP, times ``furthest``, is ``epsilon`` or a little less."""
-    rate = epsilon / furthest if furthest > 0 else 0.0
-    asked = rate
-    for _ in range(4):  # its rate is nearly proportional to its parameter
-        realised = metric_epsilon(PlanarLaplace(inputs, rate, outputs)).upper
-        if realised == 0:
-            break
-        rate *= asked / realised
-    while metric_epsilon(PlanarLaplace(inputs, rate, outputs)).upper > asked:
-        rate *= 1 - 1e-6
-    return PlanarLaplace(inputs, rate, outputs)
+    asked = epsilon / furthest if furthest > 0 else 0.0
+    rate = asked
+    while True:
+        made = PlanarLaplace(inputs, rate, outputs)
+        realised = metric_epsilon(made).upper
+        if realised == 0 or 0.999 * asked <= realised <= asked:
+            return made
+        rate *= asked / realised * (1 - 1e-4)  # nearly proportional to the parameter: two or three rounds
 
 
 def _coupled(pair: Pair, inputs: Space, outputs: Space) -> Compared:

@@ -39,9 +39,9 @@ def lifted(p: ArrayLike, q: ArrayLike, relation: ArrayLike | sparse.csr_array) -
     >>> relation = [[True, True, False], [False, True, True], [False, False, True]]
     >>> lifted([2, 3, 5], [1, 3, 6], relation).holds
     True
-    >>> refused = lifted([2, 3, 5], [3, 3, 4], relation)
+    >>> refused = lifted([2, 2, 6], [3, 3, 4], relation)
     >>> refused.witness.tolist(), refused.excess
-    ([2], Fraction(1, 10))
+    ([2], Fraction(1, 5))
     """
     array = relation.toarray() if isinstance(relation, sparse.sparray) else np.asarray(relation)
     if array.ndim != 2 or array.size == 0:
