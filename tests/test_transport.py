@@ -15,11 +15,13 @@ from scipy.sparse import csgraph
 
 from distp import (
     Coupling,
+    Identity,
     Lifted,
     Plan,
     PlanarLaplace,
     Space,
     Transport,
+    Tupling,
     barycenter,
     coupling_delta,
     coupling_epsilon,
@@ -404,3 +406,39 @@ def test_a_coupling_can_report_among_other_outputs():
         Coupling(inputs, [[0.9, 0.1], [0.2, 0.9]], outputs)
     with pytest.raises(DistributionError, match="2"):
         coupling_delta(made, 1.0, [[0.9, 0.1]])
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-8, 1.0, 1e8, 1e100])
+def test_costs_and_barycentres_do_not_depend_on_the_unit(unit):
+    rng = np.random.default_rng(11)
+    for _ in range(5):
+        points, (p, q) = rng.random((6, 2)), rng.integers(1, 9, (2, 6))
+        found = wasserstein(p, q, Space(points * unit))
+        assert found.value == pytest.approx(unit * wasserstein(p, q, Space(points)).value, rel=1e-9)
+        assert found.lower <= found.value <= found.lower * (1 + 1e-9)
+    middle = barycenter([[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0]], Space(np.array([0.0, 1.0, 2.0]) * unit))
+    assert middle.target == pytest.approx([0, 1, 0], abs=1e-6)
+    assert middle.value == pytest.approx(unit * 2 / 3, rel=1e-6)
+
+
+def test_given_distances_without_the_triangle_inequality_get_their_true_barycentre():
+    space = Space.from_distances([[0, 1, 5], [1, 0, 1], [5, 1, 0]])
+    for ground in (space, space.distances()):
+        assert barycenter([[1.0, 0, 0], [0, 0, 1.0]], ground).value == pytest.approx(1.0)
+    assert Coupling(space, [[1.0, 0, 0], [0, 0, 1.0]]).target == pytest.approx([0, 1, 0])
+
+
+def test_inputs_of_the_wrong_kind_are_named():
+    line = Space([0.0, 1.0])
+    with pytest.raises(DistributionError, match="p is not an array"):
+        wasserstein_inf([[1], [1, 2]], [1, 1], line)
+    with pytest.raises(SpaceError, match="larger unit"):
+        wasserstein_inf([1, 1], [1, 1], Space([[0.0, 0], [1e160, 0]]))
+    with pytest.raises(SpaceError, match="relation"):
+        lifted([1, 1], [1, 1], [[True], [True, False]])
+    with pytest.raises(MechanismError, match="not a tuple"):
+        Coupling(line, [[1.0, 0], [0, 1.0]], behind=Tupling(Identity(2), 3))
+    with pytest.raises(DistributionError, match="two classes"):
+        Coupling(line, 3)
+    with pytest.raises(SpaceError, match="distances"):
+        metric_epsilon(PlanarLaplace(line, 1.0), "abc")

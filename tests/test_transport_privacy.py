@@ -772,3 +772,40 @@ def test_what_underflow_may_have_lost_is_left_open():
     close = hellinger_distance(mechanism, p, q)
     assert close.lower <= exact[0] <= close.upper
     assert close.width < 1e-12
+
+
+def test_tails_lighter_than_the_rounding_of_floats_widen_the_bracket():
+    channel = Exponential([0.0, 1.0, 2.0, 10.0], 1.0)
+    p, q = [0.5, 0.5, 0, 0], [0.5, 0.25, 0.25, 1e-17]
+    try:
+        found = xdistp(channel, [p, q]).value
+    except PrecisionError as error:
+        found = error.bracket
+    assert found.lower <= 0.0247870 <= found.upper  # W_inf is 9: the tail has to move from 1 to 10
+
+
+def test_slack_of_a_guarantee_covers_what_the_coupling_leaves():
+    found = theorem2([10, 0], [7, 3], [[0, 1e300], [1e300, 0]], 1.0, 0.0, 0.3)
+    assert Fraction(found.delta) >= Fraction(3, 10)  # as the float 0.3 is not
+
+
+def test_numbers_beyond_doubles_round_up():
+    assert preprocessed((1.0, 0.0), 2**53 + 1).epsilon > 2**53
+    assert preprocessed((0.1, 0.0), 10**400).epsilon == math.inf
+    assert earth_mover_bound([1, 3], [3, 1], [[0, 1], [1, 0]], 1e-170) > 0
+    assert mixed([(1.0, (0.5, 0.1))]).epsilon == 0.5
+    with pytest.raises(ParameterError, match="pair"):
+        preprocessed(0.1, 3)
+    with pytest.raises(ParameterError, match="order"):
+        renyi_divergence(Exponential([0.0, 1.0], 1.0), [1, 0], [0, 1], "a")
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 9])
+def test_few_inputs_are_no_special_case(n, monkeypatch):
+    matrix = np.random.default_rng(n).dirichlet(np.ones(5), n)
+    channel = Channel(matrix, Space(np.arange(float(n))), Space(np.arange(5.0)))
+    direct = metric_epsilon(channel)
+    monkeypatch.setattr(metric, "_DIRECT", 0)
+    pruned = metric_epsilon(channel)
+    assert pruned.lower == pytest.approx(direct.lower, rel=1e-9)
+    assert pruned.upper == pytest.approx(direct.upper, rel=1e-9)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from distp.errors import DistributionError, ParameterError
+from distp.errors import DistpError, DistributionError, ParameterError
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -18,7 +18,7 @@ SUM_TOLERANCE = 1e-9
 
 def nonnegative(value: float, name: str) -> float:
     """Return ``value`` as a finite float >= 0."""
-    number = _real(value, name)
+    number = real(value, name)
     if not (math.isfinite(number) and number >= 0):
         raise ParameterError(f"{name} must be a finite number >= 0, got {value!r}")
     return number
@@ -26,7 +26,7 @@ def nonnegative(value: float, name: str) -> float:
 
 def positive(value: float, name: str) -> float:
     """Return ``value`` as a finite float > 0."""
-    number = _real(value, name)
+    number = real(value, name)
     if not (math.isfinite(number) and number > 0):
         raise ParameterError(f"{name} must be a finite number > 0, got {value!r}")
     return number
@@ -34,7 +34,7 @@ def positive(value: float, name: str) -> float:
 
 def probability(value: float, name: str) -> float:
     """Return ``value`` as a float in [0, 1]."""
-    number = _real(value, name)
+    number = real(value, name)
     if not 0 <= number <= 1:
         raise ParameterError(f"{name} must lie in [0, 1], got {value!r}")
     return number
@@ -76,13 +76,22 @@ def distribution(values: ArrayLike, size: int | None, name: str) -> FloatArray:
     return vector
 
 
+def numbers(values: object, name: str, error: type[DistpError]) -> FloatArray:
+    """Return ``values`` as an array of floats of any shape, or raise ``error`` by name."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise error(f"{name} is not an array of numbers: {problem}") from None
+
+
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
     """Return ``array`` marked read-only, so that data shared between frozen objects stays as it was."""
     array.setflags(write=False)
     return array
 
 
-def _real(value: object, name: str) -> float:
+def real(value: object, name: str) -> float:
+    """Return ``value`` as a float of any size."""
     if isinstance(value, (str, bytes)):
         raise ParameterError(f"{name} must be a number, got {value!r}")
     try:

@@ -14,6 +14,7 @@ from distp.checks import FloatArray, distribution, frozen
 from distp.errors import DistributionError, MechanismError
 from distp.mechanisms.base import Mechanism
 from distp.mechanisms.channels import Channel
+from distp.mechanisms.tupling import Tupling
 from distp.spaces import Space, as_space
 from distp.transport import Plan, barycenter, transport_cost
 
@@ -84,7 +85,7 @@ class Coupling:
     ) -> None:
         source = as_space(inputs, "inputs")
         reported = source if outputs is None else as_space(outputs, "outputs")
-        count = len(laws)
+        count = len(laws) if isinstance(laws, Sequence | np.ndarray) else 0
         if count < 2:
             raise DistributionError(f"a coupling needs the laws of at least two classes, got {count}")
         known = tuple(frozen(distribution(law, len(source), f"laws[{t}]").copy()) for t, law in enumerate(laws))
@@ -93,6 +94,8 @@ class Coupling:
             common = _common(known, share, source, reported)
         else:
             common = distribution(target, len(reported), "target").copy()
+        if isinstance(behind, Tupling):
+            raise MechanismError("the mechanism behind a coupling sends one report, not a tuple")
         if behind is not None and len(behind.inputs) != len(reported):
             raise MechanismError(
                 f"the mechanism behind takes {len(behind.inputs)} inputs, the coupling has {len(reported)} outputs"
@@ -141,7 +144,7 @@ def _common(laws: Sequence[FloatArray], weights: FloatArray, inputs: Space, outp
     heaviest = int(np.argmax(weights))
     if inputs is outputs:
         return barycenter(laws, inputs, weights).target
-    if weights[heaviest] >= 0.5:
+    if weights[heaviest] >= 0.5 and outputs.points is not None:
         target = np.zeros(len(outputs))
         target[inputs.positions_in(outputs)] = laws[heaviest]
         return target

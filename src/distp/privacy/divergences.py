@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from distp.checks import FloatArray, positive
+from distp.checks import FloatArray, positive, real
 from distp.errors import MechanismError
 from distp.mechanisms import Mechanism
 from distp.privacy import accountant
@@ -128,7 +128,7 @@ def renyi_divergence(mechanism: Mechanism, p: ArrayLike, q: ArrayLike, order: fl
     >>> [round(renyi_divergence(mechanism, [1, 0], [0, 1], a).upper, 4) for a in (0.5, 2, float("inf"))]
     [0.2402, 0.7353, 1.0]
     """
-    order = float(order)
+    order = real(order, "order")
     if math.isinf(order) and order > 0:
         return accountant.epsilon(mechanism, p, q, 0.0, ordered=True)
     alpha = positive(order, "order")

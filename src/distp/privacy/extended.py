@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from distp.checks import FloatArray, distribution, positive, probability
+from distp.checks import FloatArray, distribution, numbers, positive, probability, real
 from distp.errors import DistributionError, ParameterError, PrecisionError, SpaceError
 from distp.mechanisms import Mechanism, Tupling
 from distp.privacy.accountant import RTOL, Report, SingleReport, law_report, lifting_error, underflow
@@ -71,8 +71,8 @@ def xdistp(
     """
     delta, rtol = probability(delta, "delta"), positive(rtol, "rtol")
     size = len(mechanism.inputs)
-    if len(distributions) < 2:
-        raise DistributionError(f"a family needs at least two distributions, got {len(distributions)}")
+    if not isinstance(distributions, Sequence | np.ndarray) or len(distributions) < 2:
+        raise DistributionError("a family needs a sequence of at least two distributions")
     laws = [distribution(law, size, f"distribution {i}") for i, law in enumerate(distributions)]
     shortest, longest = _distances(mechanism, laws, metric)
     lifted = [mechanism.lift(law) for law in laws]
@@ -137,9 +137,11 @@ def _distances(
     if isinstance(metric, str):
         return _wasserstein(mechanism, laws, metric)
     if callable(metric):
-        matrix = np.array([[0.0 if i == j else float(metric(laws[i], laws[j])) for j in range(n)] for i in range(n)])
+        matrix = np.array(
+            [[0.0 if i == j else real(metric(laws[i], laws[j]), "metric") for j in range(n)] for i in range(n)]
+        )
     else:
-        matrix = np.asarray(metric, dtype=np.float64)
+        matrix = numbers(metric, "metric", SpaceError)
     if matrix.shape != (n, n):
         raise SpaceError(f"metric must have shape (distributions, distributions) = {(n, n)}, got {matrix.shape}")
     if not np.isfinite(matrix).all() or (matrix < 0).any():
@@ -156,14 +158,16 @@ def _wasserstein(mechanism: Mechanism, laws: list[FloatArray], metric: str) -> t
 
     n, space = len(laws), mechanism.inputs
     shortest, longest = np.zeros((n, n)), np.zeros((n, n))
-    furthest = float(space.distances().max()) if metric == "W_1" else 0.0
+    furthest = float(space.distances().max())
     for i in range(n):
         for j in range(i):
             if np.array_equal(laws[i], laws[j]):
                 continue
             if metric == "W_inf":
                 found = wasserstein_inf(laws[i], laws[j], space)
-                ends = found.value, found.value
+                # A tail lighter than what floats may leave behind may have to move as far as anything can.
+                light = min(float(law[law > 0].min()) for law in (laws[i], laws[j])) <= 2 * found.error
+                ends = found.value, furthest if light else found.value
             else:
                 found = wasserstein(laws[i], laws[j], space)
                 # Masses in whole units differ from the floats by this much mass, which moves no further than that.

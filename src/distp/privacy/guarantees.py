@@ -17,7 +17,7 @@ from distp.checks import count, distribution, nonnegative, probability
 from distp.errors import ParameterError
 from distp.privacy.accountant import check_epsilon
 from distp.privacy.single import UNIT
-from distp.privacy.upward import add, capped, power, product
+from distp.privacy.upward import add, capped, ceiling, power, product
 from distp.spaces import Space
 
 
@@ -149,7 +149,7 @@ def theorem2(
     total = product(epsilon, moved.value)
     return Guarantee(
         total,
-        capped(Fraction(delta) + Fraction(slack) + _moved(moved.error, total)),
+        capped(Fraction(delta) + max(Fraction(slack), moved.left) + _moved(moved.error, total)),
         (
             f"the mechanism is ({epsilon:g}, d, {delta:g})-XDP for every pair of inputs, d the given distances",
             f"all but {slack:g} of the mass moves at most {moved.value:g} from p to q",
@@ -184,18 +184,18 @@ def preprocessed(guarantee: Guarantee | tuple[float, float], stability: int) -> 
     >>> found.epsilon, found.delta
     (0.0, 0.5)
     """
-    one = guarantee if isinstance(guarantee, Guarantee) else Guarantee(guarantee[0], guarantee[1], ())
+    one = _as_guarantee(guarantee)
     c = count(stability, "stability", 1)
     # Without a delta the factor does not matter, and may be infinite.
     factor = _geometric(one.epsilon, c) if one.delta > 0 else 1.0
     return Guarantee(
-        product(one.epsilon, float(c)),
+        product(one.epsilon, ceiling(Fraction(c))),
         min(1.0, product(one.delta, factor)),
         (*one.assumes, f"the transformation turns related distributions into ones at most {c} related steps apart"),
     )
 
 
-def mixed(parts: Sequence[tuple[float, Guarantee]]) -> Guarantee:
+def mixed(parts: Sequence[tuple[float, Guarantee | tuple[float, float]]]) -> Guarantee:
     """Return the guarantee of using one of several mechanisms at random.
 
     Parameters
@@ -219,7 +219,7 @@ def mixed(parts: Sequence[tuple[float, Guarantee]]) -> Guarantee:
     (1.0, 0.125)
     """
     weights = distribution([weight for weight, _ in parts], None, "weights")
-    used = [(float(w), one) for w, (_, one) in zip(weights, parts, strict=True) if w > 0]
+    used = [(float(w), _as_guarantee(one)) for w, (_, one) in zip(weights, parts, strict=True) if w > 0]
     assumed = dict.fromkeys(text for _, one in used for text in one.assumes)
     return Guarantee(
         max(one.epsilon for _, one in used),
@@ -228,11 +228,19 @@ def mixed(parts: Sequence[tuple[float, Guarantee]]) -> Guarantee:
     )
 
 
+def _as_guarantee(value: Guarantee | tuple[float, float]) -> Guarantee:
+    if isinstance(value, Guarantee):
+        return value
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise ParameterError(f"a guarantee is a Guarantee or a pair (epsilon, delta), got {value!r}")
+    return Guarantee(value[0], value[1], ())
+
+
 def _geometric(epsilon: float, c: int) -> float:
     """Return at least ``sum_{i < c} e^(i epsilon)``."""
     if epsilon == 0 or c == 1:
-        return float(c)
-    exponent = product(epsilon, float(c))
+        return ceiling(Fraction(c))
+    exponent = product(epsilon, ceiling(Fraction(c)))
     if exponent > 709:
         return math.inf
     # Both functions are within a unit of their last place; the quotient rounds once.

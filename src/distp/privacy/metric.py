@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from distp.checks import FloatArray, IntArray
+from distp.checks import FloatArray, IntArray, numbers
 from distp.errors import SpaceError
 from distp.mechanisms import Mechanism
 from distp.privacy.bracket import Bracket
@@ -60,7 +60,7 @@ def metric_epsilon(mechanism: Mechanism, distances: ArrayLike | None = None) -> 
     matrix = mechanism.channel()
     laws: FloatArray = matrix.toarray() if isinstance(matrix, sparse.csr_array) else matrix
     n = laws.shape[0]
-    between = mechanism.inputs.distances() if distances is None else np.asarray(distances, dtype=np.float64)
+    between = mechanism.inputs.distances() if distances is None else numbers(distances, "distances", SpaceError)
     if between.shape != (n, n):
         raise SpaceError(f"distances must have shape (inputs, inputs) = {(n, n)}, got {between.shape}")
     if not np.isfinite(between).all() or (between < 0).any():
@@ -104,8 +104,9 @@ class _Search:
             for x in range(n):
                 self.take(np.full(n, x), np.arange(n), self.forward(x))
             return self.refine()
-        near = np.argpartition(self.between + np.where(np.eye(n, dtype=bool), np.inf, 0), _NEAREST, axis=1)
-        self.compute(np.repeat(np.arange(n), _NEAREST), near[:, :_NEAREST].ravel())
+        nearest = min(_NEAREST, n - 1)
+        near = np.argpartition(self.between + np.where(np.eye(n, dtype=bool), np.inf, 0), nearest, axis=1)
+        self.compute(np.repeat(np.arange(n), nearest), near[:, :nearest].ravel())
         i, j, limit = self.far()
         while i.size > 2 * _FEW * n:
             # The input in most pairs: its two scans settle them all, and give a way round for the others.

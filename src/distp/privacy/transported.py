@@ -106,7 +106,9 @@ def earth_mover_bound(
         with np.errstate(under="ignore"):
             return np.maximum(t * np.tanh(t / 2), np.where(t > 0, 5e-324, 0.0))
 
-    return _transported(p, q, *_ends(cost, rate, d), most=math.inf).upper
+    upper = _transported(p, q, *_ends(cost, rate, d), most=math.inf).upper
+    # Masses times costs may underflow where something has to move.
+    return upper if rate == 0 or np.array_equal(p, q) else max(upper, 5e-324)
 
 
 def _matrix(p: ArrayLike, q: ArrayLike, distances: Space | ArrayLike) -> FloatArray:

@@ -86,7 +86,8 @@ class Transport:
     value : float
         W_inf, W^slack, W_1 or a cost, in the unit of the distances.
     lower : float
-        What is proven of the least value: equal to ``value`` for W_inf; up to rounding below it for costs.
+        What is proven of the least value: equal to ``value`` for W_inf; for costs below it by rounding, relative to
+        the largest cost.
     coupling : Plan
         Optimal; its marginals are the distributions', exactly in units.
     pair : (int, int) or None

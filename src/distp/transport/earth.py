@@ -32,7 +32,7 @@ def wasserstein(p: ArrayLike, q: ArrayLike, distances: Space | ArrayLike) -> Tra
     Returns
     -------
     Transport
-        ``lower`` is proven by a dual solution; it differs from ``value`` by rounding only.
+        ``lower`` is proven by a dual solution; it is below ``value`` by rounding, relative to the largest distance.
 
     Notes
     -----
@@ -80,6 +80,9 @@ def _solve(masses: Masses, rows: IntArray, columns: IntArray, cost: FloatArray, 
     import ot  # a second to load, and only needed here
 
     supply, demand = masses.p[rows], masses.q[columns]
+    largest = float(cost.max())
+    unit = largest if largest > 0 else 1.0  # the solver's tolerances are absolute
+    cost = cost / unit
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what the solver warns of is checked below, and raised
         found, log = ot.lp.emd(
@@ -98,10 +101,12 @@ def _solve(masses: Masses, rows: IntArray, columns: IntArray, cost: FloatArray, 
     u = np.asarray(log["u"], dtype=np.float64)
     v = (cost - u[:, None]).min(axis=0)
     u = (cost - v[None, :]).min(axis=1)
-    scale = float(max(np.abs(u).max(), np.abs(v).max(), 1e-300))
+    scale = float(max(np.abs(u).max(), np.abs(v).max(), 1.0))
     lower = (math.fsum(u * supply) + math.fsum(v * demand)) / masses.total - 8 * 2.0**-53 * scale
     left, right = plan.marginals()
     exact = np.array_equal(left, masses.p) and np.array_equal(right, masses.q)
     if not exact or value - lower > 1e-9 * max(value, scale):
-        raise PrecisionError(f"the transport problem's value lies in [{lower}, {value}]", (lower, value))
-    return Transport(value, max(0.0, min(lower, value)), plan, error=masses.error)
+        raise PrecisionError(f"the transport problem's value lies in [{lower * unit}, {value * unit}]", None)
+    # Scaling back rounds once more.
+    lower = max(0.0, min(lower, value)) * (1 - 2.0**-51)
+    return Transport(value * unit, lower * unit, plan, error=masses.error)

@@ -7,9 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from distp.checks import FloatArray
-from distp.errors import SpaceError
+from distp.checks import FloatArray, numbers
+from distp.errors import DistributionError, SpaceError
 from distp.spaces import Space
+
+LONGEST = 1e150  # its square is still a number
 
 
 class Distances(NamedTuple):
@@ -33,15 +35,19 @@ def checked(distances: Space | ArrayLike, p: ArrayLike, q: ArrayLike) -> Distanc
     Raises
     ------
     SpaceError
-        Empty, not a matrix of finite numbers >= 0; for a square matrix also: not symmetric, or not 0 from a point to
-        itself. A matrix that is not square stands for two different sets.
+        Points further apart than 1e150. Empty, not a matrix of finite numbers >= 0; for a square matrix also: not
+        symmetric, or not 0 from a point to itself. A matrix that is not square stands for two different sets.
     """
     if isinstance(distances, Space):
+        if distances.points is not None and np.ptp(distances.points, axis=0).max() > LONGEST:
+            raise SpaceError(f"points lie further than {LONGEST:g} apart: use a larger unit")
         return Distances(distances, None, (len(distances), len(distances)))
     matrix = costs(distances, "distances")
-    n, m = np.shape(p)[0] if np.ndim(p) == 1 else -1, np.shape(q)[0] if np.ndim(q) == 1 else -1
-    if (n, m) != matrix.shape and min(n, m) >= 0:
-        raise SpaceError(f"distances have shape {matrix.shape}, but p and q have {n} and {m} entries")
+    left, right = numbers(p, "p", DistributionError), numbers(q, "q", DistributionError)
+    if left.ndim == right.ndim == 1 and (left.size, right.size) != matrix.shape:
+        raise SpaceError(
+            f"distances have shape {matrix.shape}, but p and q have {left.size} and {right.size} entries"
+        )
     if matrix.shape[0] == matrix.shape[1]:
         if np.diagonal(matrix).any():
             i = int(np.flatnonzero(np.diagonal(matrix))[0])
@@ -57,10 +63,7 @@ def checked(distances: Space | ArrayLike, p: ArrayLike, q: ArrayLike) -> Distanc
 
 def costs(values: ArrayLike, name: str) -> FloatArray:
     """Return a matrix of finite numbers >= 0, or raise by name."""
-    try:
-        matrix = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise SpaceError(f"{name} are not an array of numbers: {error}") from None
+    matrix = numbers(values, name, SpaceError)
     if matrix.ndim != 2 or matrix.size == 0:
         raise SpaceError(
             f"{name} must be a matrix with a row per entry of p and a column per entry of q, got shape {matrix.shape}"

@@ -72,7 +72,10 @@ def whole(p: ArrayLike, q: ArrayLike, sizes: tuple[int, int], units: int = UNITS
 
 
 def _counts(values: ArrayLike, size: int, name: str) -> IntArray | None:
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise DistributionError(f"{name} is not an array of numbers: {error}") from None
     if array.dtype.kind not in "iu":
         return None
     if array.ndim != 1 or array.size != size:

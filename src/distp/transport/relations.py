@@ -43,7 +43,10 @@ def lifted(p: ArrayLike, q: ArrayLike, relation: ArrayLike | sparse.csr_array) -
     >>> refused.witness.tolist(), refused.excess
     ([2], Fraction(1, 5))
     """
-    array = relation.toarray() if isinstance(relation, sparse.sparray) else np.asarray(relation)
+    try:
+        array = relation.toarray() if isinstance(relation, sparse.sparray) else np.asarray(relation)
+    except ValueError as error:
+        raise SpaceError(f"relation is not a matrix: {error}") from None
     if array.ndim != 2 or array.size == 0:
         raise SpaceError(f"relation must be a matrix of truth values, got shape {array.shape}")
     if array.dtype != bool:
