@@ -78,13 +78,17 @@ def _least(ground: Ground, supply: IntArray, demand: IntArray, allowed: int) -> 
     below, above = Flow(ground, supply, demand), None  # the last at an infeasible threshold; one that suffices
     lower = max(_left_over(ground, below.supply, allowed), _projected(ground, below, allowed))
     upper, r = math.inf, lower
-    reach, built = ground.reach(r), r
+    # Listing from a matrix takes as long for twice the radius, and may spare doing it again.
+    ahead = 1.0 if ground.matrix is None else 2.0
+    built = ahead * r
+    reach = ground.reach(built)
     step = 0.0
     while lower < upper:
         start = below if above is None else max(above.within(r), below, key=lambda flow: -flow.missing)
         flow = start.copy()
         if r > reach.radius:
-            reach, built = ground.reach(r), r
+            built = ahead * r
+            reach = ground.reach(built)
         near = reach if r == reach.radius else reach.within(r)
         cut = flow.fill(r, allowed, near)
         if cut is None:
