@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,9 +119,15 @@ def report(mechanism: Mechanism, p: ArrayLike, q: ArrayLike) -> Report:
     left, right = distribution(p, size, "p"), distribution(q, size, "q")
     if np.array_equal(left, right):
         return SingleReport(np.ones(1), np.ones(1), 0.0)  # nothing to tell apart, whatever is reported
-    P, Q, slack = mechanism.lift(left), mechanism.lift(right), lifting_error(mechanism)
-    lost = 0.0 if slack == 0 else max(underflow(mechanism, left, P), underflow(mechanism, right, Q))
+    (P, Q), slack, lost = lifted_laws(mechanism, [left, right])
     return law_report(mechanism, P, Q, slack, lost)
+
+
+def lifted_laws(mechanism: Mechanism, laws: Sequence[FloatArray]) -> tuple[list[FloatArray], float, float]:
+    """Return the laws of the report, a bound on their relative error, and one on what each lost to underflow."""
+    lifted, slack = [mechanism.lift(law) for law in laws], lifting_error(mechanism)
+    lost = 0.0 if slack == 0 else max(underflow(mechanism, *both) for both in zip(laws, lifted, strict=True))
+    return lifted, slack, lost
 
 
 def law_report(mechanism: Mechanism, P: FloatArray, Q: FloatArray, slack: float, lost: float = 0.0) -> Report:

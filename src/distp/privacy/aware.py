@@ -71,8 +71,5 @@ def _worst(coupling: Coupling, laws: Sequence[ArrayLike] | None, ask: Callable[[
         for j, Q in enumerate(reports):
             if i != j:
                 found = ask(SingleReport(P, Q, slack, lost))
-                pair = (i, j) if found.upper > best.value.upper else best.pair
-                best = WorstPair(
-                    Bracket(max(best.value.lower, found.lower), max(best.value.upper, found.upper)), pair
-                )
+                best = best.joined(found, (i, j))
     return best

@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 from distp.checks import FloatArray, distribution, numbers, positive, probability, real
 from distp.errors import DistributionError, ParameterError, PrecisionError, SpaceError
 from distp.mechanisms import Mechanism, Tupling
-from distp.privacy.accountant import RTOL, Report, SingleReport, law_report, lifting_error, underflow
+from distp.privacy.accountant import RTOL, Report, SingleReport, law_report, lifted_laws
 from distp.privacy.bracket import Bracket
 from distp.privacy.families import WorstPair
+from distp.transport import wasserstein, wasserstein_inf
 
 DistributionMetric: TypeAlias = str | ArrayLike | Callable[[FloatArray, FloatArray], float]
 METRICS = ("W_inf", "W_1")
@@ -75,9 +76,7 @@ def xdistp(
         raise DistributionError("a family needs a sequence of at least two distributions")
     laws = [distribution(law, size, f"distribution {i}") for i, law in enumerate(distributions)]
     shortest, longest = _distances(mechanism, laws, metric)
-    lifted = [mechanism.lift(law) for law in laws]
-    slack = lifting_error(mechanism)
-    lost = 0.0 if slack == 0 else max(underflow(mechanism, *both) for both in zip(laws, lifted, strict=True))
+    lifted, slack, lost = lifted_laws(mechanism, laws)
     pairs = [
         (i, j) for i in range(len(laws)) for j in range(len(laws)) if i != j and not np.array_equal(laws[i], laws[j])
     ]
@@ -94,8 +93,7 @@ def xdistp(
         if delta > 0 and ahead > 0 and one.at(ahead, rtol, delta).bracket.upper <= delta:
             continue
         found = _per_distance(one.epsilon(delta, rtol), float(shortest[i, j]), float(longest[i, j]))
-        pair = (i, j) if found.lower >= best.value.lower else best.pair
-        best = WorstPair(Bracket(max(found.lower, best.value.lower), max(found.upper, best.value.upper)), pair)
+        best = best.joined(found, (i, j))
         if math.isinf(best.value.lower):
             break
     value = best.value
@@ -153,9 +151,6 @@ def _distances(
 def _wasserstein(mechanism: Mechanism, laws: list[FloatArray], metric: str) -> tuple[FloatArray, FloatArray]:
     if metric not in METRICS:
         raise ParameterError(f"metric {metric!r} is unknown: use one of {', '.join(METRICS)}, an array or a function")
-    # Imported here, because transport loads a compiler.
-    from distp.transport import wasserstein, wasserstein_inf
-
     n, space = len(laws), mechanism.inputs
     shortest, longest = np.zeros((n, n)), np.zeros((n, n))
     furthest = float(space.distances().max())

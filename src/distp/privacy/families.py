@@ -14,8 +14,8 @@ from scipy import sparse
 
 from distp.checks import FloatArray, distribution, positive, probability
 from distp.errors import DistributionError, ParameterError
-from distp.mechanisms import Mechanism
-from distp.privacy.accountant import RTOL, Report, check_epsilon, law_report, lifting_error, underflow
+from distp.mechanisms import Mechanism, Tupling
+from distp.privacy.accountant import RTOL, Report, check_epsilon, law_report, lifted_laws
 from distp.privacy.bounds import pairwise_chernoff
 from distp.privacy.bracket import Bracket
 from distp.privacy.single import UNIT, exp, scaled
@@ -35,6 +35,11 @@ class WorstPair:
 
     value: Bracket
     pair: tuple[int, int]
+
+    def joined(self, found: Bracket, pair: tuple[int, int]) -> WorstPair:
+        """Return the worst of this and another pair."""
+        value = Bracket(max(found.lower, self.value.lower), max(found.upper, self.value.upper))
+        return WorstPair(value, pair if found.lower >= self.value.lower else self.pair)
 
 
 def family_delta(
@@ -96,13 +101,13 @@ def point_delta(mechanism: Mechanism, epsilon: float, *, rtol: float = RTOL) -> 
     >>> round(point_delta(Tupling(Identity(276), 10), 1.0).upper, 5)
     0.96435
     """
-    return _largest_delta(_Family(mechanism, _rows(mechanism)), check_epsilon(epsilon), rtol).value
+    return _largest_delta(_Family(mechanism, rows(mechanism)), check_epsilon(epsilon), rtol).value
 
 
 def point_epsilon(mechanism: Mechanism, delta: float, *, rtol: float = RTOL) -> Bracket:
     """Return the ordinary local DP of the reports: the least epsilon at ``delta`` for every pair of inputs."""
     delta = probability(delta, "delta")
-    family = _Family(mechanism, _rows(mechanism))
+    family = _Family(mechanism, rows(mechanism))
     return _largest_epsilon(family, delta, positive(rtol, "rtol")).value
 
 
@@ -114,34 +119,33 @@ class _Family:
 
     def __init__(self, mechanism: Mechanism, laws: FloatArray, slack: float = 0.0, lost: float = 0.0) -> None:
         self.mechanism, self.laws, self.slack, self.lost = mechanism, laws, slack, lost
+        independent = isinstance(mechanism, Tupling) and mechanism.replacement and mechanism.dummies > 0
+        self.tuples = mechanism if isinstance(mechanism, Tupling) and independent else None
         if laws.shape[0] < 2:
             raise ParameterError("a pair needs two members")
 
     @cached_property
-    def _densities(self) -> tuple[FloatArray, FloatArray] | None:
-        """The laws in units of the dummies', and the dummies' law, where `exceeds` may ask them directly."""
-        nu = getattr(self.mechanism, "dummy_distribution", None)
-        if nu is None or nu.min() < 1e-100 or not self.mechanism.replacement or self.mechanism.dummies == 0:  # type: ignore[attr-defined]
+    def _densities(self) -> FloatArray | None:
+        """The laws in units of the dummies', where `exceeds` may ask them directly."""
+        tuples = self.tuples
+        if tuples is None or tuples.dummy_distribution.min() < 1e-100:
             return None
-        return self.laws / nu, nu
-
-    def exceeds(self, i: int, j: int, epsilon: float, delta: float, rtol: float) -> bool:
-        """Say whether a pair's delta at ``epsilon`` may exceed ``delta``."""
-        t = exp(epsilon)
-        if self._densities is None or math.isinf(t):
-            return self.report(i, j).at(epsilon, rtol, delta).bracket.upper > delta
-        # Tens of thousands of pairs may come here: no listing, no merging of equal terms.
-        densities, nu = self._densities
-        none = np.empty(0)
-        masses = (1.0, 1.0, self._mass)
-        places = self.mechanism.dummies + 1  # type: ignore[attr-defined]
-        slack = self.slack + 2 * UNIT
-        terms = TupleSum(densities[i], densities[j], nu, none, none, places, slack, masses, lost=self.lost)
-        return terms.delta(t, rtol, threshold=delta).bracket.upper > delta
+        return self.laws / tuples.dummy_distribution
 
     @cached_property
     def _mass(self) -> float:
-        return math.fsum(self.mechanism.dummy_distribution)  # type: ignore[attr-defined]
+        return 1.0 if self.tuples is None else math.fsum(self.tuples.dummy_distribution)
+
+    def exceeds(self, i: int, j: int, epsilon: float, delta: float, rtol: float) -> bool:
+        """Say whether a pair's delta at ``epsilon`` may exceed ``delta``."""
+        t, densities = exp(epsilon), self._densities
+        if self.tuples is None or densities is None or math.isinf(t):
+            return self.report(i, j).at(epsilon, rtol, delta).bracket.upper > delta
+        # Tens of thousands of pairs may come here: no listing, no merging of equal terms.
+        none, nu, places = np.empty(0), self.tuples.dummy_distribution, self.tuples.dummies + 1
+        masses, slack = (1.0, 1.0, self._mass), self.slack + 2 * UNIT
+        terms = TupleSum(densities[i], densities[j], nu, none, none, places, slack, masses, lost=self.lost)
+        return terms.delta(t, rtol, threshold=delta).bracket.upper > delta
 
     def report(self, i: int, j: int) -> Report:
         return law_report(self.mechanism, self.laws[i], self.laws[j], self.slack, self.lost)
@@ -157,11 +161,9 @@ class _Family:
         values = self.single(t)
         off = ~np.eye(values.shape[0], dtype=bool)
         values[off] += (2 * self.slack + (self.laws.shape[1] + 8) * UNIT) * 2 + self.lost
-        nu = getattr(self.mechanism, "dummy_distribution", None)
-        if nu is not None and nu.min() > 0 and math.isfinite(t) and self.mechanism.replacement:  # type: ignore[attr-defined]
-            extra = 4 * self.slack + self.lost
-            places = self.mechanism.dummies + 1  # type: ignore[attr-defined]
-            values[off] = np.minimum(values, pairwise_chernoff(self.laws, nu, places, t) + extra)[off]
+        if self.tuples is not None and self.tuples.dummy_distribution.min() > 0 and math.isfinite(t):
+            chernoff = pairwise_chernoff(self.laws, self.tuples.dummy_distribution, self.tuples.dummies + 1, t)
+            values[off] = np.minimum(values, chernoff + 4 * self.slack + self.lost)[off]
         return values
 
     def ordered(self, limits: FloatArray) -> list[tuple[int, int]]:
@@ -191,9 +193,7 @@ def _largest_delta(family: _Family, epsilon: float, rtol: float) -> WorstPair:
         if best.value.lower > 0 and not family.exceeds(i, j, epsilon, best.value.lower, rtol):
             continue
         found = family.report(i, j).at(epsilon, rtol).bracket
-        upper = max(found.upper, best.value.upper)
-        pair = (i, j) if found.lower >= best.value.lower else best.pair
-        best = WorstPair(Bracket(max(found.lower, best.value.lower), upper), pair)
+        best = best.joined(found, (i, j))
     return best
 
 
@@ -214,8 +214,7 @@ def _largest_epsilon(family: _Family, delta: float, rtol: float) -> WorstPair:
         if delta > 0 and ahead > 0 and not family.exceeds(i, j, ahead, delta, rtol):
             continue
         found = family.report(i, j).epsilon(delta, rtol)
-        pair = (i, j) if found.lower >= best.value.lower else best.pair
-        best = WorstPair(Bracket(max(found.lower, best.value.lower), max(found.upper, best.value.upper)), pair)
+        best = best.joined(found, (i, j))
         if math.isinf(best.value.lower):
             break
         if delta > 0 and best.value.lower > ahead:
@@ -225,7 +224,8 @@ def _largest_epsilon(family: _Family, delta: float, rtol: float) -> WorstPair:
     return best
 
 
-def _rows(mechanism: Mechanism) -> FloatArray:
+def rows(mechanism: Mechanism) -> FloatArray:
+    """Return the laws of one report of every input, shape (|X|, |Y|)."""
     matrix = mechanism.channel()
     return matrix.toarray() if isinstance(matrix, sparse.csr_array) else matrix
 
@@ -235,7 +235,5 @@ def _family(mechanism: Mechanism, distributions: Sequence[ArrayLike]) -> _Family
     if len(distributions) < 2:
         raise DistributionError(f"a family needs at least two distributions, got {len(distributions)}")
     inputs = [distribution(law, size, f"distribution {i}") for i, law in enumerate(distributions)]
-    laws = [mechanism.lift(law) for law in inputs]
-    slack = lifting_error(mechanism)
-    lost = 0.0 if slack == 0 else max(underflow(mechanism, *both) for both in zip(inputs, laws, strict=True))
+    laws, slack, lost = lifted_laws(mechanism, inputs)
     return _Family(mechanism, np.array(laws), slack, lost)

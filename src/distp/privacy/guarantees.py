@@ -19,6 +19,8 @@ from distp.privacy.accountant import check_epsilon
 from distp.privacy.single import UNIT
 from distp.privacy.upward import add, capped, ceiling, power, product
 from distp.spaces import Space
+from distp.transport import lifted, wasserstein_inf
+from distp.transport.masses import whole
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,6 @@ def theorem1(p: ArrayLike, q: ArrayLike, relation: ArrayLike, epsilon: float, de
     >>> found.epsilon, found.delta
     (1.0, 0.01)
     """
-    from distp.transport import lifted  # transport loads a compiler
-    from distp.transport.masses import whole
-
     epsilon, delta = check_epsilon(epsilon), probability(delta, "delta")
     answer = lifted(p, q, relation)
     if not answer.holds:
@@ -141,8 +140,6 @@ def theorem2(
     >>> found.epsilon, found.delta
     (0.5, 0.0)
     """
-    from distp.transport import wasserstein_inf  # transport loads a compiler
-
     epsilon, delta = nonnegative(epsilon, "epsilon"), probability(delta, "delta")
     slack = probability(slack, "slack")
     moved = wasserstein_inf(p, q, distances, slack)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 
 from distp.checks import FloatArray, IntArray, numbers
 from distp.errors import SpaceError
 from distp.mechanisms import Mechanism
 from distp.privacy.bracket import Bracket
+from distp.privacy.families import rows
 from distp.privacy.single import UNIT
 
 _DIRECT = 1 << 26  # pairs times outputs that are simply all computed
@@ -57,8 +57,7 @@ def metric_epsilon(mechanism: Mechanism, distances: ArrayLike | None = None) -> 
     >>> metric_epsilon(Exponential([0.0, 1.0, 2.0], 1.0)).upper <= 1.0
     True
     """
-    matrix = mechanism.channel()
-    laws: FloatArray = matrix.toarray() if isinstance(matrix, sparse.csr_array) else matrix
+    laws = rows(mechanism)
     n = laws.shape[0]
     between = mechanism.inputs.distances() if distances is None else numbers(distances, "distances", SpaceError)
     if between.shape != (n, n):

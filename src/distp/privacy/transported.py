@@ -15,6 +15,8 @@ from distp.privacy.accountant import check_epsilon
 from distp.privacy.bracket import Bracket
 from distp.privacy.single import LEAST, UNIT
 from distp.spaces import Space
+from distp.transport import transport_cost
+from distp.transport.ground import checked
 
 
 def transported_delta(
@@ -112,8 +114,6 @@ def earth_mover_bound(
 
 
 def _matrix(p: ArrayLike, q: ArrayLike, distances: Space | ArrayLike) -> FloatArray:
-    from distp.transport.ground import checked  # transport loads a compiler
-
     return checked(distances, p, q).array()
 
 
@@ -129,8 +129,6 @@ def _ends(cost: Callable[[FloatArray], FloatArray], rate: float, d: FloatArray) 
 
 def _transported(p: ArrayLike, q: ArrayLike, low: FloatArray, high: FloatArray, most: float = 1.0) -> Bracket:
     """Return a bracket of the least transport cost, at most ``most``, for a cost between ``low`` and ``high``."""
-    from distp.transport import transport_cost
-
     largest = float(high.max())
     if math.isinf(largest):
         return Bracket(0.0, most)

@@ -1,8 +1,9 @@
 """Maximum flow between two distributions over all pairs within a distance: the compiled core.
 
-Forward arcs have no capacity limit, so a search only asks for "some point within r that still matters" (`_find`): a
-scan of a list of neighbours, or where the lists would be too long a walk through a tree of boxes whose every node
-knows the best label below it. Backward arcs are those that carry flow, a few per point. Levels are distances *to*
+Forward arcs have no capacity limit, so a search only asks for "some point within r that still matters"
+(`nearness.find`): a scan of a list of neighbours, or where the lists would be too long a walk through a tree of boxes
+whose every node knows the best label below it. Backward arcs are those that carry flow, a few per point.
+Levels are distances *to*
 outputs with demand left, so one search shows which inputs can place what they have left, and which never will.
 Blocking flows along such levels are Dinic's algorithm; that geometry can replace the arcs is the idea of Efrat, Itai
 and Katz for bottleneck matching, here for masses in whole units.
