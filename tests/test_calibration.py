@@ -25,7 +25,7 @@ from distp import (
     wasserstein,
 )
 from distp.calibration.curves import dummies_curve
-from distp.data import attribute_pair, read_check_ins
+from distp.data import attribute_sample, read_check_ins
 from distp.errors import DistributionError, ParameterError
 from helpers import shared
 
@@ -166,7 +166,8 @@ def new_york():
     check_ins = read_check_ins(shared("foursquare_nyc_193users/checkins.csv.gz"), lat="lat", lon="lon")
     box = Box(40.75, -73.97, west=-5, south=-5.5, width=11, height=10)
     regions = Regions.quadtree(check_ins.lat, check_ins.lon, box=box, ring_km=0.5)
-    pair, _ = attribute_pair(check_ins, regions, "root_category == 'Residence'")
+    sample, _ = attribute_sample(check_ins, regions, "root_category == 'Residence'")
+    pair = sample.pair()
     return regions, pair
 
 

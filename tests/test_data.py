@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from distp import Box, Regions
-from distp.data import attribute_pair, evaluate, load_example, read_check_ins
+from distp.data import attribute_sample, evaluate, load_example, read_check_ins
 from distp.data.attributes import split_name
 from distp.errors import DataError, DistpError
 from helpers import shared
@@ -85,9 +85,12 @@ def test_too_much_dirt_stops_with_the_counts(tmp_path):
         ("a.csv", "lat,lng\n1,2\n", "no column 'lon'; its columns are: lat, lng"),
         ("a.csv", "lat,lon\n", "no rows"),
         ("a.csv", "lat,lon\nx,y\n", "no usable row"),
-        ("a.csv", "", "cannot read"),
-        ("a.xls", "x", "must end in"),
-        ("a.parquet.csv", "lat,lon\n1,2,3,4\n", "cannot read"),
+        ("a.csv", "", "has no rows"),
+        ("a.xls", "x", "name the --format"),
+        ("a.pq", "lat,lon\n1,2\n", "damaged, or not Parquet"),
+        ("a.geojson", "{", "damaged, or not JSON"),
+        ("a.geojson", '{"type": "Feature"}', "neither a GeoJSON"),
+        ("a.csv", "lat,lat,lon\n1,2,3\n", "two columns named 'lat'"),
     ],
 )
 def test_unreadable_files_are_one_clear_error(tmp_path, name, text, match):
@@ -151,7 +154,8 @@ def test_a_pair_counts_what_lies_in_the_regions(tmp_path):
         user="user",
     )
     regions = Regions.quadtree(check_ins.lat, check_ins.lon, box=Box.around(40.75, -73.97, 6, 6), regions=36)
-    pair, aside = attribute_pair(check_ins, regions, "home: kind == 'home'")
+    sample, aside = attribute_sample(check_ins, regions, "home: kind == 'home'")
+    pair = sample.pair()
     assert pair.name == "home"
     assert (pair.support_p.records, pair.support_p.people) == (2, 2)
     assert (pair.support_q.records, pair.support_q.people) == (2, 2)
@@ -161,17 +165,17 @@ def test_a_pair_counts_what_lies_in_the_regions(tmp_path):
     ]
     where = regions.locate([40.7501, 40.7502], [-73.9701, -73.9702])
     assert pair.p[where[0]] == 1.0
-    near, _ = attribute_pair(check_ins, regions, "home: kind == 'home'", nearest=True)
-    assert near.support_p.records == 3
+    near, _ = attribute_sample(check_ins, regions, "home: kind == 'home'", nearest=True)
+    assert near.pair().support_p.records == 3
 
 
 def test_an_absent_class_is_an_error_that_counts(tmp_path):
     check_ins = read(tmp_path)
     regions = Regions.quadtree(check_ins.lat, check_ins.lon, box=Box.around(40.75, -73.97, 6, 6), regions=36)
     with pytest.raises(DataError, match=r"no check-in with .*0 of 4 rows"):
-        attribute_pair(check_ins, regions, "kind == 'nowhere'")
+        attribute_sample(check_ins, regions, "kind == 'nowhere'")
     with pytest.raises(DataError, match="no check-in without"):
-        attribute_pair(check_ins, regions, "hour >= 0")
+        attribute_sample(check_ins, regions, "hour >= 0")
 
 
 def test_names_of_attributes():

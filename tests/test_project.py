@@ -21,6 +21,7 @@ ROOMS = [
     "errors",
     "checks",
     "files",
+    "compiled",
     "spaces",
     "distributions",
     "transport",
@@ -28,7 +29,7 @@ ROOMS = [
     "mechanisms",
     "privacy",
     "utility",
-] + ["attacks", "certificates", "calibration", "release", "report", "cli"]
+] + ["attacks", "certificates", "calibration", "release", "experiments", "report", "cli"]
 CONTRACT = [
     "Space",
     "Regions",

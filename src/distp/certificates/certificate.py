@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -106,6 +106,10 @@ class Certificate:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; an infinite epsilon becomes the string "inf"."""
         plain: dict[str, Any] = _jsonable(asdict(self))
+        for pair in plain["pairs"]:
+            for support in pair["support"]:
+                if support is not None:
+                    del support["counts"]  # never there: see `certify`
         return plain
 
     @classmethod
@@ -186,7 +190,7 @@ def certify(
                 success=attack.balanced,
                 recognised=attack.recognised,
                 success_unprotected=attack_success(bare, pair.p, pair.q).balanced,
-                support=(pair.support_p, pair.support_q),
+                support=(_size(pair.support_p), _size(pair.support_q)),
             )
         )
     return Certificate(
@@ -215,6 +219,11 @@ def _alike(one: Any, two: Any) -> bool:
     if isinstance(one, float) and isinstance(two, float):
         return math.isclose(one, two, rel_tol=1e-6, abs_tol=1e-9)
     return bool(one == two)
+
+
+def _size(support: Support | None) -> Support | None:
+    """Return how many a distribution was estimated from; how they are spread is the pair's own business."""
+    return None if support is None else replace(support, counts=None)
 
 
 def _jsonable(value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from distp import __version__
-from distp.cli import audit, compare, demo, fit, protect, query
+from distp.cli import audit, compare, demo, fit, protect, query, reproduce
 
 app = typer.Typer(
     name="distp",
@@ -17,7 +17,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, fit, protect, query, audit, compare):
+for module in (demo, fit, protect, query, audit, compare, reproduce):
     app.command(module.NAME, epilog=f"Example: [bold]{module.EXAMPLE}[/bold]")(module.run)
 
 

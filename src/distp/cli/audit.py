@@ -13,7 +13,6 @@ from distp.certificates import Certificate
 from distp.checks import nonnegative, probability
 from distp.cli import options, steps
 from distp.cli.console import emit, say, table
-from distp.data import read_check_ins
 from distp.data.readers import MAX_BAD
 from distp.distributions import Pair
 from distp.errors import ParameterError
@@ -27,11 +26,17 @@ EXAMPLE = "distp audit distp-demo/home.policy"
 
 def run(
     policy: Annotated[Path, typer.Argument(help="Policy file.")],
-    data: Annotated[Path | None, typer.Option("--data", help="Other check-ins to hold the claim against.")] = None,
-    lat: Annotated[str | None, typer.Option("--lat", help="Column with the latitude (with --data).")] = None,
-    lon: Annotated[str | None, typer.Option("--lon", help="Column with the longitude (with --data).")] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option("--data", help="Other check-ins to hold the claim against, as for fit; repeat it for several."),
+    ] = None,
+    form: options.Format = None,
+    lat: options.Lat = None,
+    lon: options.Lon = None,
     user: options.User = None,
     time: options.Time = None,
+    utc_offset: options.UtcOffset = None,
+    zone: options.Zone = None,
     max_bad: options.MaxBad = MAX_BAD,
     belief_error: Annotated[
         float | None,
@@ -61,19 +66,23 @@ def run(
     stated = loaded.certificate
     agrees = own.agrees_with(stated)
     other, read = None, []
-    if data is None and (lat or lon or user or time):
-        raise ParameterError("--lat, --lon, --user and --time describe --data, which is not given")
-    if data is not None:
-        if lat is None or lon is None:
-            raise ParameterError("--data needs --lat and --lon: the columns with the coordinates")
+    described = (form, lat, lon, user, time, utc_offset, zone)
+    if not data and any(described):
+        raise ParameterError("--format, --lat, --lon, --user, --time and --zone describe --data, which is not given")
+    if data:
         if "" in loaded.expressions:
             raise ParameterError(f"{policy} does not say how its attributes are defined on data")
-        check_ins = read_check_ins(data, lat=lat, lon=lon, user=user, time=time, max_bad=max_bad)
         attributes = [
             f"{pair.name}: {condition}" if pair.name != condition else condition
             for pair, condition in zip(loaded.pairs, loaded.expressions, strict=True)
         ]
-        pairs, counted = steps.count_pairs(check_ins, loaded.regions, attributes, nearest=loaded.outside == "nearest")
+        nearest = loaded.outside == "nearest"
+        about = steps.DataOptions(*described, max_bad, loaded.weight, loaded.smoothing)
+        check_ins = steps.read(data, about, attributes, None if nearest else loaded.regions.box)
+        samples, _, counted = steps.sample_attributes(
+            check_ins, loaded.regions, attributes, nearest=nearest, weight=loaded.weight
+        )
+        pairs = steps.count_pairs(samples, loaded.smoothing)
         read = [*steps.read_lines(check_ins), *counted]
         other = loaded.recertify(pairs)
     apart = [_apart(pair, loaded, own.target_delta) for pair in loaded.pairs]

@@ -9,11 +9,9 @@ import typer
 
 from distp.cli import options, steps
 from distp.cli.console import emit, say
-from distp.data import read_check_ins
-from distp.data.attributes import split_name
+from distp.cli.maps import MapOptions, area_of, make_regions
 from distp.data.readers import MAX_BAD
 from distp.files import check_target
-from distp.spaces import Regions
 
 NAME = "fit"
 EXAMPLE = (
@@ -23,21 +21,30 @@ EXAMPLE = (
 
 
 def run(
-    file: Annotated[Path, typer.Argument(help="Check-ins: CSV, CSV.gz, TSV or Parquet.")],
-    lat: options.Lat,
-    lon: options.Lon,
+    files: options.Files,
     attribute: options.Attributes,
     out: Annotated[Path, typer.Option("--out", help="Policy file to write.")],
     epsilon: options.Epsilon = 1.0,
     delta: options.Delta = 0.001,
     max_dummies: options.MaxDummies = 10,
+    form: options.Format = None,
+    lat: options.Lat = None,
+    lon: options.Lon = None,
     user: options.User = None,
     time: options.Time = None,
+    utc_offset: options.UtcOffset = None,
+    zone: options.Zone = None,
+    weight: options.Weight = "check-ins",
+    smoothing: options.Smoothing = 0.0,
+    city: options.CityName = None,
     box: options.BoxText = None,
     center: options.Centre = None,
     size_km: options.SizeKm = "12,11",
+    map_kind: options.MapKind = "quadtree",
     cell_km: options.CellKm = 1.0,
-    regions: options.RegionCount = 276,
+    regions: options.RegionCount = None,
+    cap: options.Cap = None,
+    mask: options.Mask = None,
     ring_km: options.RingKm = None,
     outside: options.Outside = "refuse",
     max_bad: options.MaxBad = MAX_BAD,
@@ -53,33 +60,42 @@ def run(
     """
     nearest = steps.check_outside(outside)
     steps.check_numbers(epsilon, delta, max_dummies, regions)
-    check_target(out, file)
-    check_ins = read_check_ins(file, lat=lat, lon=lon, user=user, time=time, max_bad=max_bad)
-    area = options.box_of(box, center, size_km, check_ins)
-    space = Regions.quadtree(
-        check_ins.lat, check_ins.lon, box=area, cell_km=cell_km, regions=regions, ring_km=ring_km
+    check_target(out, *files)
+    data = steps.DataOptions(form, lat, lon, user, time, utc_offset, zone, max_bad, weight, smoothing)
+    place = MapOptions(map_kind, box, center, city, size_km, cell_km, regions, cap, mask, ring_km)
+    area, known_city = area_of(place, files)
+    # What lies outside is only dropped while reading where it shall not count as in the nearest region.
+    reading = None if nearest else area
+    check_ins = steps.read(files, data, attribute, reading, None if known_city is None else known_city.zone)
+    space = make_regions(place, check_ins, area)
+    samples, conditions, counted = steps.sample_attributes(
+        check_ins, space, attribute, nearest=nearest, weight=weight
     )
-    pairs, counted = steps.count_pairs(check_ins, space, attribute, nearest=nearest)
+    pairs = steps.count_pairs(samples, smoothing)
     read = [*steps.read_lines(check_ins), *counted]
+    if smoothing:
+        read.append(f"smoothing: {smoothing:g} added to every input region of both distributions, as was asked for")
     if not json_output:
         for line in read:
             say(line)
         say(f"{len(space)} regions, {len(space.inputs)} of them inputs")
     policy, words = steps.design(
         pairs,
-        [split_name(text)[1] for text in attribute],
+        conditions,
         space,
         epsilon=epsilon,
         delta=delta,
         max_dummies=max_dummies,
         outside=outside,
+        weight=weight,
+        smoothing=smoothing,
     )
     page = None
     if not no_report:
         rows = steps.compared(pairs, space, [*steps.EPSILONS, epsilon], delta, max_dummies)
         folder = report or out.with_name(f"{out.stem}-report")
         page = steps.report(folder, f"Hiding {', '.join(pair.name for pair in pairs)}", policy, words, rows, read)
-    check_target(out, file)
+    check_target(out, *files)
     policy.save(out)
     for line in steps.small_classes(pairs):
         read.append(line)

@@ -7,21 +7,74 @@ from typing import Annotated
 
 import typer
 
-from distp.data import CheckIns
 from distp.errors import ParameterError
-from distp.spaces import Box, median_box
 
 DATA, TARGET, MAP = "Data", "Target", "Map"
 
-Lat = Annotated[str, typer.Option("--lat", help="Column with the latitude, degrees.", rich_help_panel=DATA)]
-Lon = Annotated[str, typer.Option("--lon", help="Column with the longitude, degrees.", rich_help_panel=DATA)]
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Check-ins: files, folders or .zip archives of one set (Foursquare, Gowalla, Brightkite, Citi Bike), or "
+        "CSV, TSV, Parquet, JSON lines, GeoJSON with named columns; .gz too."
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="What the files are, if that is not to be recognised: tist2015, www2019, tsmc2014, gowalla, brightkite, "
+        "citibike, csv, tsv, parquet, jsonl, geojson.",
+        rich_help_panel=DATA,
+    ),
+]
+Lat = Annotated[
+    str | None,
+    typer.Option("--lat", help="Column with the latitude, degrees. Default: the one named so.", rich_help_panel=DATA),
+]
+Lon = Annotated[
+    str | None,
+    typer.Option(
+        "--lon", help="Column with the longitude, degrees. Default: the one named so.", rich_help_panel=DATA
+    ),
+]
 User = Annotated[
     str | None,
     typer.Option("--user", help="Column with the person; people are then counted.", rich_help_panel=DATA),
 ]
 Time = Annotated[
     str | None,
-    typer.Option("--time", help="Column with the local time; adds 'hour' and 'weekday'.", rich_help_panel=DATA),
+    typer.Option(
+        "--time",
+        help="Column with the local time; adds 'hour', 'weekday' and 'date'. For times in UTC name --utc-offset or "
+        "--zone too.",
+        rich_help_panel=DATA,
+    ),
+]
+UtcOffset = Annotated[
+    str | None,
+    typer.Option(
+        "--utc-offset", help="Column with the minutes that local time is ahead of UTC.", rich_help_panel=DATA
+    ),
+]
+Zone = Annotated[
+    str | None,
+    typer.Option("--zone", help="Time zone of the place, such as Europe/London, for UTC.", rich_help_panel=DATA),
+]
+Weight = Annotated[
+    str,
+    typer.Option(
+        "--weight",
+        help="'check-ins': every check-in counts alike. 'users': every person does.",
+        rich_help_panel=DATA,
+    ),
+]
+Smoothing = Annotated[
+    float,
+    typer.Option(
+        "--smoothing",
+        help="Add so many check-ins (or users) to every input region of both distributions. Default: none.",
+        rich_help_panel=DATA,
+    ),
 ]
 MaxBad = Annotated[
     float, typer.Option("--max-bad", help="Largest share of unusable rows to accept.", rich_help_panel=DATA)
@@ -30,7 +83,8 @@ Attributes = Annotated[
     list[str],
     typer.Option(
         "--attribute",
-        help="What to hide: an SQL condition on the columns, or 'name: condition'. Repeat it for several.",
+        help="What to hide: a preset (home, workplace, gender, morning, weekday, north, social, followed, resident, "
+        "member, at-home, at-work), an SQL condition on the columns, or 'name: condition'. Repeat it for several.",
         rich_help_panel=TARGET,
     ),
 ]
@@ -43,6 +97,15 @@ BoxText = Annotated[
     str | None,
     typer.Option("--box", help="SOUTH,WEST,NORTH,EAST in degrees: the area of all regions.", rich_help_panel=MAP),
 ]
+CityName = Annotated[
+    str | None,
+    typer.Option(
+        "--city",
+        help="City in the middle of the area, 'London' or 'London, GB': from the set's file of cities, or a known "
+        "one. Also says the --zone.",
+        rich_help_panel=MAP,
+    ),
+]
 Centre = Annotated[
     str | None,
     typer.Option("--center", help="LAT,LON of the middle of the area. Default: median point.", rich_help_panel=MAP),
@@ -50,10 +113,33 @@ Centre = Annotated[
 SizeKm = Annotated[
     str, typer.Option("--size-km", help="WIDTH,HEIGHT of the area around the center.", rich_help_panel=MAP)
 ]
+MapKind = Annotated[
+    str,
+    typer.Option(
+        "--map",
+        help="'quadtree': square cells, crowded ones quartered. 'grid': square cells. 'h3:8': hexagons of that H3 "
+        "resolution (needs distp[hex]). Or a GeoJSON file: a region for each polygon.",
+        rich_help_panel=MAP,
+    ),
+]
 CellKm = Annotated[float, typer.Option("--cell-km", help="Side of a region before quartering.", rich_help_panel=MAP)]
 RegionCount = Annotated[
-    int,
-    typer.Option("--regions", help="Quarter crowded cells up to this number of regions.", rich_help_panel=MAP),
+    int | None,
+    typer.Option(
+        "--regions", help="Quarter crowded cells up to this number of regions. Default: 276.", rich_help_panel=MAP
+    ),
+]
+Cap = Annotated[
+    float | None,
+    typer.Option(
+        "--cap",
+        help="Instead of --regions: quarter every cell that holds more check-ins than this.",
+        rich_help_panel=MAP,
+    ),
+]
+Mask = Annotated[
+    Path | None,
+    typer.Option("--mask", help="GeoJSON outline: only regions that overlap it.", rich_help_panel=MAP),
 ]
 RingKm = Annotated[
     float | None,
@@ -72,19 +158,6 @@ Outside = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 PolicyPath = Annotated[Path, typer.Option("--policy", help="Policy file.")]
-
-
-def box_of(box: str | None, center: str | None, size: str, check_ins: CheckIns) -> Box:
-    """Return the area that the options describe; without a center, around the data's median point."""
-    if box is not None:
-        if center is not None:
-            raise ParameterError("--box and --center exclude each other")
-        return Box.from_degrees(*numbers(box, 4, "--box SOUTH,WEST,NORTH,EAST"))
-    width, height = numbers(size, 2, "--size-km WIDTH,HEIGHT")
-    if center is None:
-        return median_box(check_ins.lat, check_ins.lon, width, height)
-    lat, lon = numbers(center, 2, "--center LAT,LON")
-    return Box.around(lat, lon, width, height)
 
 
 def numbers(text: str, count: int, form: str) -> list[float]:

@@ -19,11 +19,12 @@ EXAMPLE = (
 
 
 def run(
-    file: Annotated[Path, typer.Argument(help="Check-ins: CSV, CSV.gz, TSV or Parquet.")],
+    files: options.Files,
     policy: options.PolicyPath,
     out: Annotated[Path, typer.Option("--out", help="File to write: .parquet or .csv.")],
-    lat: options.Lat,
-    lon: options.Lon,
+    form: options.Format = None,
+    lat: options.Lat = None,
+    lon: options.Lon = None,
     keep: Annotated[
         list[str] | None,
         typer.Option("--keep", help="Column to pass through as it is; repeat it for several. Default: none."),
@@ -41,7 +42,7 @@ def run(
     """Write one tuple for every row, drawn from operating-system entropy; true coordinates never leave."""
     loaded = Policy.load(policy)
     broken = "" if loaded.certificate.holds else "warning: this policy does not meet its own target: see distp audit"
-    done = protect_file(file, out, loaded, lat=lat, lon=lon, keep=keep or (), empty=empty)
+    done = protect_file(files, out, loaded, format=form, lat=lat, lon=lon, keep=keep or (), empty=empty)
     if json_output:
         emit(
             {

@@ -10,6 +10,7 @@ import typer
 from distp.cli import options, steps
 from distp.cli.console import emit
 from distp.release import Policy
+from distp.spaces import Regions
 
 NAME = "query"
 EXAMPLE = "distp query --policy distp-demo/home.policy --lat 40.7484 --lon -73.9857"
@@ -36,30 +37,37 @@ def run(
     emit(geojson(loaded, drawn) if form is Form.geojson and not json_output else {"tuple": centres(loaded, drawn)})
 
 
-def centres(policy: Policy, regions: list[int]) -> list[dict[str, float]]:
-    """Return number, centre and side of each region of a tuple."""
-    space = policy.regions
+def centres(policy: Policy, regions: list[int]) -> list[dict[str, float | str]]:
+    """Return number, centre and size of each region of a tuple, and its name if it has one."""
     return [
         {
             "region": region,
-            "lat": round(float(space.lat[region]), 6),
-            "lon": round(float(space.lon[region]), 6),
-            "side_km": float(space.cells[region, 2]),
+            "lat": round(float(policy.regions.lat[region]), 6),
+            "lon": round(float(policy.regions.lon[region]), 6),
+            **_size(policy.regions, region),
         }
         for region in regions
     ]
+
+
+def _size(space: Regions, region: int) -> dict[str, float | str]:
+    if space.names is None:
+        return {"side_km": float(space.cells[region, 2])}
+    return {"area_km2": round(float(space.area_km2[region]), 6), "name": space.names[region]}
 
 
 def geojson(policy: Policy, regions: list[int]) -> dict[str, Any]:
     """Return the regions of a tuple as a GeoJSON feature collection."""
     features = []
     for region in regions:
-        corners = [[round(lon, 6), round(lat, 6)] for lat, lon in policy.regions.outline(region)]
-        features.append(
-            {
-                "type": "Feature",
-                "properties": {"region": region},
-                "geometry": {"type": "Polygon", "coordinates": [[*corners, corners[0]]]},
-            }
-        )
+        parts = [[_positions(ring) for ring in piece] for piece in policy.regions.pieces(region)]
+        shape = {"type": "Polygon", "coordinates": parts[0]}
+        if len(parts) > 1:
+            shape = {"type": "MultiPolygon", "coordinates": parts}
+        named = {} if policy.regions.names is None else {"name": policy.regions.names[region]}
+        features.append({"type": "Feature", "properties": {"region": region, **named}, "geometry": shape})
     return {"type": "FeatureCollection", "features": features}
+
+
+def _positions(ring: list[tuple[float, float]]) -> list[list[float]]:
+    return [[round(lon, 6), round(lat, 6)] for lat, lon in [*ring, ring[0]]]

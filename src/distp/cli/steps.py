@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from distp.calibration import Compared, calibrate, compare
@@ -12,47 +13,117 @@ from distp.certificates import Certificate
 from distp.certificates.certificate import mean_law
 from distp.checks import count, nonnegative, probability
 from distp.cli.console import progress, say, table
-from distp.data import CheckIns, attribute_pair
-from distp.data.attributes import split_name
+from distp.cli.maps import MOST_REGIONS
+from distp.data import CheckIns, Sample, attribute_sample, read_check_ins
+from distp.data.attributes import columns_of, split_name
+from distp.data.formats import FORMATS, GENERIC, WORLDWIDE
+from distp.data.presets import PRESETS, resolve
+from distp.data.readers import MAX_BAD, find_format
+from distp.data.samples import WEIGHTS
 from distp.distributions import Pair
 from distp.errors import OutsideError, ParameterError
 from distp.release import Policy
 from distp.report import Study, write_report
-from distp.spaces import Regions
+from distp.spaces import Box, Regions
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0)
-MOST_DUMMIES, MOST_REGIONS = 10_000, 5_000  # beyond, a search would take hours
+MOST_DUMMIES = 10_000  # beyond, a search would take hours
 FEW_PEOPLE, FEW_RECORDS = 10, 30
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """The options that describe check-ins."""
+
+    format: str | None = None
+    lat: str | None = None
+    lon: str | None = None
+    user: str | None = None
+    time: str | None = None
+    utc_offset: str | None = None
+    zone: str | None = None
+    max_bad: float = MAX_BAD
+    weight: str = WEIGHTS[0]
+    smoothing: float = 0.0
+
+    def check(self) -> None:
+        """Refuse what no file could make good."""
+        if self.weight not in WEIGHTS:
+            raise ParameterError(f"--weight must be one of {', '.join(WEIGHTS)}, got {self.weight!r}")
+        nonnegative(self.smoothing, "smoothing")
+
+
+def read(
+    files: Sequence[Path], options: DataOptions, attributes: Sequence[str], area: Box | None, zone: str | None = None
+) -> CheckIns:
+    """Read what the attributes need, with a progress bar."""
+    if not attributes:
+        raise ParameterError("at least one --attribute is needed: what is to be hidden?")
+    options.check()
+    needed = sorted({column for text in attributes for column in columns_of(text)})
+    form = find_format(files, options.format)
+    if area is None and form in WORLDWIDE:
+        raise ParameterError(
+            "this set covers the world: say where, with --city, --center, --box or a map of polygons"
+        )
+    with progress("reading") as step:
+        return read_check_ins(
+            files,
+            format=options.format,
+            lat=options.lat,
+            lon=options.lon,
+            user=options.user,
+            time=options.time,
+            utc_offset=options.utc_offset,
+            zone=options.zone or (zone if form in FORMATS else None),
+            columns=needed,
+            area=area,
+            max_bad=options.max_bad,
+            progress=step,
+        )
 
 
 def read_lines(check_ins: CheckIns) -> list[str]:
     """Say what was read and what was set aside."""
     people = "" if check_ins.user is None else f", {check_ins.user.n_unique():,} people"
-    lines = [f"{check_ins.path}: {check_ins.rows:,} rows, {check_ins.frame.height:,} usable{people}"]
-    return lines + [f"set aside: {kind}" for kind in check_ins.set_aside]
+    here = check_ins.frame.height
+    usable = f"{here:,} usable{people}"
+    if check_ins.elsewhere:
+        usable = f"{here:,} usable in the area{people}, {check_ins.elsewhere:,} elsewhere"
+    kind = "" if check_ins.format in GENERIC else f" ({check_ins.format})"
+    lines = [f"{check_ins.path}{kind}: {check_ins.rows:,} rows, {usable}"]
+    lines += [f"set aside: {kind}" for kind in check_ins.set_aside]
+    return lines + [f"note: {kind}" for kind in check_ins.remarks]
 
 
-def count_pairs(
-    check_ins: CheckIns, regions: Regions, attributes: Sequence[str], *, nearest: bool
-) -> tuple[list[Pair], list[str]]:
-    """Count every attribute's two distributions; return them and what to say about it."""
-    if not attributes:
-        raise ParameterError("at least one --attribute is needed: what is to be hidden?")
+def sample_attributes(
+    check_ins: CheckIns, regions: Regions, attributes: Sequence[str], *, nearest: bool, weight: str
+) -> tuple[list[Sample], list[str], list[str]]:
+    """Locate every attribute's check-ins; return them, the conditions they were divided by, and what to say."""
     names = [split_name(text)[0] for text in attributes]
     if len(set(names)) < len(names):
         raise ParameterError("two attributes have the same name")
-    pairs, lines = [], []
+    samples, conditions, lines = [], [], []
     for text in attributes:
-        pair, aside = attribute_pair(check_ins, regions, text, nearest=nearest)
-        pairs.append(pair)
+        sample, aside = attribute_sample(check_ins, regions, text, nearest=nearest, weight=weight)
+        samples.append(sample)
+        conditions.append(resolve(check_ins, split_name(text)[1]))
         lines += [f"set aside: {kind}" for kind in aside if f"set aside: {kind}" not in lines]
         parts = []
-        for label, support in (("with", pair.support_p), ("without", pair.support_q)):
-            assert support is not None  # counted just above
-            people = "" if support.people is None else f" of {support.people:,} people"
-            parts.append(f"{support.records:,} check-ins{people} {label}")
-        lines.append(f"{pair.name}: {', '.join(parts)}")
-    return pairs, lines
+        for label, chosen in (("with", sample.holds), ("without", ~sample.holds)):
+            people = "" if sample.users is None else f" of {len(set(sample.users[chosen].tolist())):,} people"
+            parts.append(f"{int(chosen.sum()):,} check-ins{people} {label}")
+        rule = PRESETS.get(split_name(text)[1])
+        said = "" if rule is None else f" [{conditions[-1]}: {rule.rule}]"
+        lines.append(f"{sample.name}: {', '.join(parts)}{said}")
+    if weight == "users":
+        lines.append("every person counts alike: a person's check-ins of a class share a weight of 1")
+    return samples, conditions, lines
+
+
+def count_pairs(samples: Sequence[Sample], smoothing: float) -> list[Pair]:
+    """Count every attribute's two distributions."""
+    return [sample.pair(smoothing) for sample in samples]
 
 
 def design(
@@ -64,6 +135,8 @@ def design(
     delta: float,
     max_dummies: int,
     outside: str,
+    weight: str = WEIGHTS[0],
+    smoothing: float = 0.0,
 ) -> tuple[Policy, str]:
     """Calibrate, round to integer weights, certify; return the policy and its mechanism in words."""
     with progress("calibrating") as step:
@@ -79,6 +152,8 @@ def design(
         prior=mean_law(pairs),
         expressions=expressions,
         outside=outside,
+        weight=weight,
+        smoothing=smoothing,
     )
     return policy, describe(found.mechanism)
 
@@ -150,10 +225,11 @@ def show_comparison(rows: Sequence[Compared]) -> None:
     )
 
 
-def check_numbers(epsilon: float, delta: float, max_dummies: int, regions: int) -> None:
+def check_numbers(epsilon: float, delta: float, max_dummies: int, regions: int | None = None) -> None:
     """Refuse bad targets before a file is read."""
     nonnegative(epsilon, "epsilon")
     probability(delta, "delta")
+    regions = 1 if regions is None else regions
     for name, value, most in (("max_dummies", max_dummies, MOST_DUMMIES), ("regions", regions, MOST_REGIONS)):
         if count(value, name) > most:
             raise ParameterError(f"{name} must be at most {most:,}, got {value:,}")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import polars as pl
 from polars.exceptions import ColumnNotFoundError, PolarsError, SQLInterfaceError, SQLSyntaxError
 
-from distp.data.readers import CheckIns, SetAside
-from distp.distributions import Pair
+from distp.checks import IntArray
+from distp.data.checkins import CheckIns, SetAside
+from distp.data.people import with_people
+from distp.data.presets import PRESETS, resolve, time_hint
+from distp.data.samples import Sample
 from distp.errors import DataError
 from distp.spaces import Regions
 
@@ -37,31 +39,48 @@ def evaluate(check_ins: CheckIns, condition: str) -> pl.Series:
     ----------
     check_ins : CheckIns
     condition : str
-        An SQL expression on the columns: ``root_category == 'Residence'``, ``hour < 12 AND weekday <= 5``.
+        An SQL expression on the columns: ``root_category == 'Residence'``, ``hour < 12 AND weekday <= 5``. The
+        columns of `distp.data.people.RULES` (``at_home``, ``days_here``, ...) are made when it names them.
 
     Raises
     ------
     DataError
         It does not parse, names a missing column, is not a condition, or depends on other rows.
     """
-    frame = check_ins.frame
-    result = _rows(frame, condition)
+    frame = with_people(check_ins, _columns_in(condition))
+    result = _rows(check_ins, frame, condition)
     half = frame.height // 2
     # What depends on other rows (a count, a rank) means something else on other data: it is no attribute.
-    alone = _rows(frame.head(half), condition) if half else result.head(0)
-    if not (alone.equals(result.head(half)) and _rows(frame.reverse(), condition).reverse().equals(result)):
+    alone = _rows(check_ins, frame.head(half), condition) if half else result.head(0)
+    if not (
+        alone.equals(result.head(half)) and _rows(check_ins, frame.reverse(), condition).reverse().equals(result)
+    ):
         raise DataError(f"attribute {condition!r} depends on other rows: it must be decided by each row alone")
     return result
 
 
-def _rows(frame: pl.DataFrame, condition: str) -> pl.Series:
+def columns_of(attribute: str) -> set[str]:
+    """Return the columns that an attribute needs, as far as its text says so; presets included."""
+    condition = split_name(attribute)[1]
+    preset = PRESETS.get(condition)
+    return {preset.needs} if preset is not None else _columns_in(condition)
+
+
+def _columns_in(condition: str) -> set[str]:
+    try:
+        return set(pl.sql_expr(condition).meta.root_names())
+    except PolarsError:
+        return set()  # what is wrong with it is said when it is evaluated
+
+
+def _rows(check_ins: CheckIns, frame: pl.DataFrame, condition: str) -> pl.Series:
     """Evaluate a condition on each row; what polars says about it is not repeated, as it may quote values."""
     try:
         result = frame.select(pl.sql_expr(condition).alias("condition"))["condition"]
     except ColumnNotFoundError as error:
         found = re.search(r'"([^"]*)"', str(error))
         name = found[1] if found else "?"
-        hint = "; name the time column with --time" if name in ("hour", "weekday") else ""
+        hint = time_hint(check_ins, name)
         raise DataError(
             f"attribute {condition!r}: there is no column {name!r} (text goes in single quotes{hint})"
         ) from None
@@ -76,23 +95,24 @@ def _rows(frame: pl.DataFrame, condition: str) -> pl.Series:
     return result
 
 
-def attribute_pair(
-    check_ins: CheckIns, regions: Regions, attribute: str, *, nearest: bool = False
-) -> tuple[Pair, tuple[SetAside, ...]]:
-    """Count the check-ins of each input region with and without an attribute.
+def attribute_sample(
+    check_ins: CheckIns, regions: Regions, attribute: str, *, nearest: bool = False, weight: str = "check-ins"
+) -> tuple[Sample, tuple[SetAside, ...]]:
+    """Locate the check-ins of each class of an attribute in the input regions.
 
     Parameters
     ----------
     check_ins : CheckIns
     regions : Regions
     attribute : str
-        ``"condition"`` or ``"name: condition"``.
+        ``"condition"``, ``"name: condition"`` or the name of a preset.
     nearest : bool
-        Count a check-in outside the input regions in the nearest one, instead of setting it aside.
+        Take a check-in outside the input regions for one in the nearest, instead of setting it aside.
+    weight : {"check-ins", "users"}
 
     Returns
     -------
-    Pair
+    Sample
     tuple of SetAside
         Rows where the attribute is unknown, and rows outside.
 
@@ -102,9 +122,9 @@ def attribute_pair(
         One of the two classes has no check-in in any input region.
     """
     name, condition = split_name(attribute)
-    holds = evaluate(check_ins, condition)
+    holds = evaluate(check_ins, resolve(check_ins, condition))
     known = holds.is_not_null().to_numpy()
-    yes = holds.fill_null(False).to_numpy()
+    yes = holds.fill_null(value=False).to_numpy()
     where = regions.locate_inputs(check_ins.lat, check_ins.lon, nearest=nearest)
     numbers = check_ins.row_numbers
     aside = tuple(
@@ -115,17 +135,18 @@ def attribute_pair(
         )
         if mask.any()
     )
-    counted = []
-    people = []
+    chosen = known & (where >= 0)
     for label, member in (("with", yes), ("without", ~yes)):
-        chosen = known & member & (where >= 0)
-        if not chosen.any():
+        if not (chosen & member).any():
             total = int((known & member).sum())
             raise DataError(
                 f"attribute {name!r}: no check-in {label} it lies in the input regions "
                 f"({total} of {check_ins.frame.height} rows are {label} it anywhere)"
             )
-        counted.append(np.bincount(where[chosen], minlength=len(regions.inputs)))
-        people.append(None if check_ins.user is None else check_ins.user.filter(pl.Series(chosen)).n_unique())
-    known_people = None if people[0] is None or people[1] is None else (people[0], people[1])
-    return Pair.from_counts(name, counted[0], counted[1], known_people), aside
+    users = None if check_ins.user is None else _numbered(check_ins.user)[chosen]
+    return Sample(name, len(regions.inputs), where[chosen], yes[chosen], users, weight), aside
+
+
+def _numbered(people: pl.Series) -> IntArray:
+    """Give each person a number."""
+    return people.rank("dense").cast(pl.Int64).to_numpy() - 1

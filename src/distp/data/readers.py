@@ -2,118 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import polars as pl
-from polars.exceptions import PolarsError
 
-from distp.checks import FloatArray, probability
-from distp.errors import DataError
-from distp.spaces.projection import valid_coordinates
+from distp.checks import IntArray, probability
+from distp.data.checkins import CheckIns, Tally
+from distp.data.companions import Companions, read_companions
+from distp.data.formats import CHECK_INS, FORMATS, VENUES, check_format, recognise
+from distp.data.places import REASON, window_of
+from distp.data.plans import Asked, make_plan, with_numbers
+from distp.data.sources import BLOCK, Part, find_parts
+from distp.data.tables import Layout, geojson_frames, json_frames, parquet_frames, text_frames
+from distp.data.tidy import REMARK, ROW, Plan, finished, tidy
+from distp.data.times import check_zone
+from distp.data.venues import Venues
+from distp.errors import DataError, ParameterError
+from distp.spaces import Box
 
 MAX_BAD = 0.01
-_FIRST = 3  # example rows named for each kind
-
-
-@dataclass(frozen=True)
-class SetAside:
-    """Rows of one kind that could not be used.
-
-    Attributes
-    ----------
-    reason : str
-    rows : int
-        How many.
-    first : tuple of int
-        The first few, counted from 1 after the header.
-    """
-
-    reason: str
-    rows: int
-    first: tuple[int, ...]
-
-    @classmethod
-    def of(cls, reason: str, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> SetAside:
-        """Count the rows ``numbers`` and name the first of them."""
-        return cls(reason, int(numbers.size), tuple(numbers[:_FIRST].tolist()))
-
-    def __str__(self) -> str:
-        more = ", ..." if self.rows > len(self.first) else ""
-        return f"{self.rows:,} rows: {self.reason} (rows {', '.join(map(str, self.first))}{more})"
-
-
-@dataclass(frozen=True, eq=False)
-class CheckIns:
-    """What a file held.
-
-    Attributes
-    ----------
-    path : str
-    source : polars.DataFrame
-        Every row, as read, with ``hour`` (0-23) and ``weekday`` (1 Monday - 7 Sunday) added where a time
-        column was named.
-    usable : ndarray of bool, shape (rows,)
-    lat, lon : ndarray, shape (usable rows,)
-    user : polars.Series or None
-        The person of each usable row.
-    set_aside : tuple of SetAside
-        Every row that is not usable, under one reason each.
-    """
-
-    path: str
-    source: pl.DataFrame
-    usable: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    lat: FloatArray
-    lon: FloatArray
-    user: pl.Series | None
-    set_aside: tuple[SetAside, ...]
-
-    @property
-    def rows(self) -> int:
-        """Number of rows in the file."""
-        return self.source.height
-
-    @cached_property
-    def frame(self) -> pl.DataFrame:
-        """The usable rows."""
-        return self.source.filter(pl.Series(self.usable))
-
-    @cached_property
-    def row_numbers(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """Where each usable row stands in the file, counted from 1 after the header."""
-        return np.flatnonzero(self.usable) + 1
+Progress = Callable[[int, int], None]
 
 
 def read_check_ins(
-    path: str | Path,
+    files: str | Path | Sequence[str | Path],
     *,
-    lat: str,
-    lon: str,
+    format: str | None = None,  # noqa: A002 - the word that people look for
+    lat: str | None = None,
+    lon: str | None = None,
     user: str | None = None,
     time: str | None = None,
+    utc_offset: str | None = None,
+    zone: str | None = None,
     keep: Sequence[str] = (),
-    all_columns: bool = True,
+    columns: Sequence[str] | None = None,
+    area: Box | None = None,
+    whole: bool = False,
     max_bad: float = MAX_BAD,
+    block: int = BLOCK,
+    progress: Progress | None = None,
 ) -> CheckIns:
-    """Read check-ins from CSV, CSV.gz, TSV or Parquet.
+    """Read check-ins from files, folders and archives, block by block.
+
+    The sets of the field are recognised by what is in them: Foursquare TIST2015 (check-ins and venues, with
+    UbiComp2016 profiles if they are there), WWW2019 and TSMC2014, Gowalla and Brightkite (SNAP), Citi Bike. Their
+    columns are then called ``user``, ``lat``, ``lon``, ``venue``, ``category``, ``country``, ``gender``,
+    ``friends``, ``followers``, ``user_type`` (each where the set has it). Other files are CSV, TSV, Parquet, JSON
+    lines or GeoJSON with named columns; plain, ``.gz`` or in a ``.zip``.
 
     Parameters
     ----------
-    path : str or Path
-    lat, lon : str
-        Names of the columns with degrees.
+    files : str, Path or a sequence of them
+        All that belongs to one set: check-ins, and the files that go with them.
+    format : str, optional
+        What the check-ins are, if that is not to be recognised: a name in `FORMATS`, ``gowalla``, ``brightkite``,
+        ``csv``, ``tsv``, ``parquet``, ``jsonl`` or ``geojson``.
+    lat, lon : str, optional
+        Columns with degrees. Default: the ones whose names say so.
     user, time : str, optional
-        Names of the columns with the person and the local time.
+        Columns with the person and the time: local, or in UTC with ``utc_offset`` or ``zone``.
+    utc_offset : str, optional
+        Column with the minutes that local time is ahead of UTC.
+    zone : str, optional
+        IANA time zone of the place (``Europe/London``), for times in UTC.
     keep : sequence of str
         Further columns that must be there.
-    all_columns : bool
-        Whether to read the columns that are not named.
+    columns : sequence of str, optional
+        The only other columns to read. Default: all.
+    area : Box, optional
+        Keep only check-ins in (or just outside) this area; the others are counted, and take no memory.
+    whole : bool
+        Whether ``source`` shall hold every row of the files, the unusable ones too.
     max_bad : float
         Largest share of rows that may be set aside.
+    block : int
+        Bytes of text handled at once.
+    progress : callable, optional
+        Called with (bytes done, bytes in all) of the files as they are on disk.
 
     Raises
     ------
@@ -121,132 +89,184 @@ def read_check_ins(
         Unreadable file, missing column, no usable row, or more than ``max_bad`` of them set aside.
     """
     probability(max_bad, "max_bad")
-    named = list(dict.fromkeys([lat, lon, *([user] if user else []), *([time] if time else []), *keep]))
-    frame = _read(Path(path), named, {lat, lon}, all_columns)
-    if not frame.height:
-        raise DataError(f"{path} has no rows")
-    for name in (lat, lon):
-        if frame[name].dtype.is_nested():
-            raise DataError(f"{path}: column {name!r} holds lists or records, not numbers")
-    texts = frame.select(pl.col(lat, lon).cast(pl.String).str.strip_chars())
-    values = texts.select(pl.all().cast(pl.Float64, strict=False))
-    frame = frame.with_columns(values)  # so that a condition on them compares numbers, whatever the format
-    lats, lons = (values[name].fill_null(np.nan).to_numpy() for name in (lat, lon))
-    given = (texts[lat].fill_null("") != "").to_numpy() & (texts[lon].fill_null("") != "").to_numpy()
-    numeric = np.isfinite(lats) & np.isfinite(lons)
-    valid = valid_coordinates(lats, lons)
-    null_island = (lats == 0) & (lons == 0)
-    kinds = [
-        ("latitude or longitude missing", ~given),
-        ("latitude or longitude not a finite number", given & ~numeric),
-        ("latitude beyond 90 or longitude beyond 180 degrees", numeric & ~valid),
-        ("latitude and longitude both exactly 0", null_island),
-    ]
-    if user:
-        kinds.append((f"no {user}", (frame[user].is_null()).to_numpy()))
-    if time:
-        frame = _with_time(frame, time)
-        kinds.append((f"{time} not a date and time", frame["__time"].is_null().to_numpy()))
-        frame = frame.drop("__time")
-    aside, usable = _set_aside(kinds, frame.height)
-    bad = float((~usable).mean())
-    summary = "; ".join(map(str, aside))
-    if not usable.any():
-        raise DataError(f"{path} has no usable row: {summary}")
-    if bad > max_bad:
-        raise DataError(f"{path}: {bad:.2%} of the rows are unusable, more than the {max_bad:.2%} allowed: {summary}")
-    return CheckIns(
-        str(path),
-        frame,
-        usable,
-        lats[usable],
-        lons[usable],
-        frame[user].filter(pl.Series(usable)) if user else None,
-        tuple(aside),
-    )
+    if zone is not None and utc_offset is not None:
+        raise ParameterError("zone and utc_offset exclude each other: both say how far local time is from UTC")
+    found = _find(files, format)
+    zone = None if zone is None else check_zone(zone)
+    asked = Asked(lat, lon, user, time, utc_offset, zone, tuple(keep), columns, whole)
+    companions = read_companions(found.others)
+    kept = _Kept(Tally(several=len(found.parts) > 1), Tally(several=len(found.parts) > 1))
+    window = None if area is None else window_of(area)
+    venues = None if companions.venues is None else Venues.of(companions.venues, window)
+    steps = _steps(found.parts, block)
+    for number, part in enumerate(found.parts):
+        plan: Plan | None = None
+        start = 0
+        for frame in _frames(part, found.format, asked, block):
+            if plan is None:
+                plan = make_plan(part, frame, found.format, asked, has_venues=venues is not None)
+            if frame.height:
+                rows = tidy(frame, plan, venues, window)
+                kept.add(rows, frame.height, plan, venues, companions, start, part, asked)
+            start += frame.height
+            if progress:
+                progress(min(kept.blocks, steps[number]), steps[-1])
+        if plan is not None:
+            kept.plan = plan
+        kept.blocks = steps[number]
+    return kept.result(found, companions, max_bad)
 
 
-def _read(path: Path, named: list[str], as_text: set[str], all_columns: bool) -> pl.DataFrame:
-    name = path.name.lower()
-    if not path.is_file():
-        raise DataError(f"cannot read {path}: {'it is a folder' if path.is_dir() else 'there is no such file'}")
-    try:
-        if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")):
-            separator = "\t" if ".tsv" in name else ","
-            # Plain text keeps the names as they are written; the readers would rename a second one.
-            top = pl.read_csv(path, separator=separator, n_rows=1, has_header=False, infer_schema=False, glob=False)
-            _require(path, named, [str(cell) for cell in (top.row(0) if top.height else ())])
-            return pl.read_csv(
-                path,
-                separator=separator,
-                columns=None if all_columns else named,
-                # Numbers are parsed here, one by one, so that a bad one is a counted row and not a crash.
-                schema_overrides=dict.fromkeys(as_text, pl.String),
-                infer_schema_length=None,
-                encoding="utf8-lossy",
-                glob=False,
+def find_format(files: str | Path | Sequence[str | Path], format: str | None = None) -> str:  # noqa: A002
+    """Return what a set of files is, without reading more than their beginnings."""
+    return _find(files, format).format
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The parts of a set, by role."""
+
+    format: str
+    parts: list[Part]
+    others: dict[str, list[Part]]
+    ignored: list[Part]
+
+    @property
+    def label(self) -> str:
+        names = [part.label for part in self.parts]
+        return names[0] if len(names) == 1 else f"{len(names)} files ({names[0]}, ...)"
+
+
+def _find(files: str | Path | Sequence[str | Path], named: str | None) -> _Found:
+    """Recognise every part; say what is missing or too much."""
+    forced = None if named is None else check_format(named)
+    by_format: dict[str, list[Part]] = {}
+    others: dict[str, list[Part]] = {}
+    ignored: list[Part] = []
+    parts = find_parts(files)
+    for part in parts:
+        known = recognise(part)
+        if known is not None and known.role != CHECK_INS:
+            others.setdefault(known.role, []).append(part)
+        elif forced is not None and (known is not None or len(parts) == 1):
+            by_format.setdefault(forced, []).append(part)
+        elif known is not None:
+            by_format.setdefault(known.format, []).append(part)
+        else:
+            ignored.append(part)
+    if not by_format:
+        what = ", ".join(part.label for part in (ignored or parts)[:3])
+        hint = "it holds venues or people only" if others and not ignored else "name the --format"
+        raise DataError(
+            f"cannot read {what}: neither a check-in set that is known here, nor CSV, TSV, Parquet, JSON lines or "
+            f"GeoJSON by its name ({hint})"
+        )
+    if len(by_format) > 1:
+        raise DataError(f"these are different sets ({', '.join(sorted(by_format))}): read one at a time")
+    (name, chosen), *_ = by_format.items()
+    if name in FORMATS and FORMATS[name].one_file and len(chosen) > 1:
+        raise DataError(
+            f"{len(chosen)} check-in files of {name} ({', '.join(part.name for part in chosen)}): the same person "
+            "number may be different people, or the same check-ins may be there twice; name one of them"
+        )
+    if name in ("tist2015", "www2019") and VENUES not in others:
+        raise DataError(f"{chosen[0].label} names venues without their places: add the file of POIs")
+    return _Found(name, chosen, others, ignored)
+
+
+def _frames(part: Part, name: str, asked: Asked, block: int) -> Iterator[pl.DataFrame]:
+    """Yield a part block by block."""
+    known = FORMATS.get(name)
+    needed = asked.needed(known)
+    if name == "parquet":
+        return parquet_frames(part, needed)
+    if name == "jsonl":
+        return json_frames(part, needed)
+    if name == "geojson":
+        return geojson_frames(part, needed)
+    if known is not None and known.layout is not None and not part.name.endswith((".csv", ".tsv")):
+        return text_frames(part, known.layout, None, block)
+    separator = "\t" if name == "tsv" or part.name.endswith(".tsv") else ","
+    return text_frames(part, Layout(separator=separator, quoted=True, latin=name == "tsmc2014"), needed, block)
+
+
+def _steps(parts: Sequence[Part], block: int) -> list[int]:
+    """Return about how many blocks have been read once each part is done."""
+    sizes = [max(1, part.path.stat().st_size // block + 1) for part in parts]
+    return [sum(sizes[: done + 1]) for done in range(len(sizes))]
+
+
+@dataclass
+class _Kept:
+    """What has been read so far."""
+
+    tally: Tally
+    remarks: Tally
+    frames: list[pl.DataFrame] = field(default_factory=list)
+    usable: list[np.ndarray[tuple[int], np.dtype[np.bool_]]] = field(default_factory=list)
+    numbers: list[IntArray] = field(default_factory=list)
+    rows: int = 0
+    elsewhere: int = 0
+    blocks: int = 0
+    plan: Plan | None = None
+
+    def add(
+        self,
+        block: pl.DataFrame,
+        height: int,
+        plan: Plan,
+        venues: Venues | None,
+        companions: Companions,
+        start: int,
+        part: Part,
+        asked: Asked,
+    ) -> None:
+        """Count a tidy block of ``height`` rows, those outside the area left out, and keep its rows."""
+        reason, row = block[REASON], block[ROW].cast(pl.Int64)
+        self.elsewhere += height - block.height
+        self.tally.add(reason, row + start, part.name)
+        self.remarks.add(block[REMARK], row + start, part.name)
+        good = reason.is_null()
+        chosen = block if asked.whole else block.filter(good)
+        self.frames.append(finished(chosen, plan, venues, companions))
+        self.usable.append(good.to_numpy() if asked.whole else np.ones(chosen.height, dtype=bool))
+        self.numbers.append(row.filter(good).to_numpy() + (self.rows + 1))
+        self.rows += height
+        self.blocks += 1
+
+    def result(self, found: _Found, companions: Companions, max_bad: float) -> CheckIns:
+        """Put the blocks together, and refuse what is too dirty or too little."""
+        if not self.rows or self.plan is None:
+            raise DataError(f"{found.label} has no rows")
+        plan = self.plan
+        source = pl.concat(self.frames, how="diagonal_relaxed")
+        if found.format in ("csv", "tsv"):
+            source = with_numbers(source, {plan.time, plan.lat, plan.lon})
+        usable = np.concatenate(self.usable)
+        aside = self.tally.found()
+        summary = "; ".join(map(str, aside))
+        if not usable.any():
+            where = f" ({self.elsewhere:,} lie outside the area)" if self.elsewhere else ""
+            raise DataError(f"{found.label} has no usable row{where}: {summary or 'all lie outside the area'}")
+        bad = self.tally.total / self.rows
+        if bad > max_bad:
+            raise DataError(
+                f"{found.label}: {bad:.2%} of the rows are unusable, more than the {max_bad:.2%} allowed: {summary}"
             )
-        if name.endswith((".parquet", ".pq")):
-            _require(path, named, pl.read_parquet_schema(path).keys())
-            return pl.read_parquet(path, columns=None if all_columns else named, glob=False)
-    except (OSError, PolarsError):
-        # What the reader says may quote the row it stumbled on: a person's location must not be printed.
-        kind = "Parquet" if name.endswith((".parquet", ".pq")) else "text with columns (CSV or TSV, UTF-8)"
-        raise DataError(f"cannot read {path}: it is damaged, or not {kind}") from None
-    raise DataError(f"cannot read {path}: the name must end in .csv, .csv.gz, .tsv, .tsv.gz or .parquet")
-
-
-def _require(path: Path, named: Sequence[str], present: Iterable[str]) -> None:
-    columns = list(present)
-    missing = [name for name in named if name not in columns]
-    twice = [name for name in named if columns.count(name) > 1]
-    if twice:
-        raise DataError(f"{path} has two columns named {twice[0]!r}")
-    if missing:
-        if any(_is_number(name) or not name.isprintable() for name in columns):
-            raise DataError(f"{path} has no column {missing[0]!r}: its first line does not look like column names")
-        hint = ""
-        if len(columns) == 1 and ";" in columns[0]:
-            hint = " (semicolons separate the columns: write commas, or tabs as .tsv)"
-        raise DataError(f"{path} has no column {missing[0]!r}; its columns are: {', '.join(columns)}{hint}")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _with_time(frame: pl.DataFrame, time: str) -> pl.DataFrame:
-    column = frame[time]
-    if column.dtype == pl.Datetime:
-        parsed = column
-    elif column.dtype == pl.Date:
-        raise DataError(f"column {time!r} holds dates without a time of day")
-    elif column.dtype == pl.String:
-        try:
-            parsed = column.str.to_datetime(strict=False)
-        except PolarsError:
-            parsed = pl.Series(time, [None] * len(column), dtype=pl.Datetime)
-    else:
-        raise DataError(f"column {time!r} holds {column.dtype}, not dates and times such as 2012-04-03 18:00:06")
-    added = [parsed.alias("__time")]
-    for name, part in (("hour", parsed.dt.hour), ("weekday", parsed.dt.weekday)):
-        if name not in frame.columns:
-            added.append(part().cast(pl.Int64).alias(name))
-    return frame.with_columns(added)
-
-
-def _set_aside(
-    kinds: list[tuple[str, np.ndarray[tuple[int], np.dtype[np.bool_]]]], rows: int
-) -> tuple[list[SetAside], np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-    """Count each row once, under its first reason."""
-    usable = np.ones(rows, dtype=bool)
-    found = []
-    for reason, mask in kinds:
-        if (mask & usable).any():
-            found.append(SetAside.of(reason, np.flatnonzero(mask & usable) + 1))
-        usable &= ~mask
-    return found, usable
+        rows = source.filter(pl.Series(usable))
+        return CheckIns(
+            path=found.label,
+            format=found.format,
+            rows=self.rows,
+            source=source,
+            usable=usable,
+            row_numbers=np.concatenate(self.numbers),
+            lat=rows[plan.lat].to_numpy(),
+            lon=rows[plan.lon].to_numpy(),
+            user=None if plan.user is None else rows[plan.user],
+            set_aside=aside,
+            elsewhere=self.elsewhere,
+            remarks=(*self.remarks.found(), *companions.remarks),
+            utc=plan.utc_only,
+            degrees=(plan.lat, plan.lon),
+        )

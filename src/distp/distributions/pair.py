@@ -13,15 +13,29 @@ from distp.errors import DistributionError
 
 @dataclass(frozen=True)
 class Support:
-    """How many records, and how many people where that is known, a distribution was estimated from."""
+    """What a distribution was estimated from.
+
+    Attributes
+    ----------
+    records : int
+    people : int or None
+        None where nobody is named.
+    counts : tuple of int, or None
+        Records in each input; None where only the distribution is known.
+    """
 
     records: int
     people: int | None = None
+    counts: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         count(self.records, "records")
         if self.people is not None:
             count(self.people, "people")
+        if self.counts is not None:
+            object.__setattr__(self, "counts", tuple(count(value, "counts") for value in self.counts))
+            if sum(self.counts) != self.records:
+                raise DistributionError(f"counts sum to {sum(self.counts)}, but there are {self.records} records")
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +92,11 @@ class Pair:
             name,
             parts[0] / parts[0].sum(),
             parts[1] / parts[1].sum(),
-            Support(int(parts[0].sum()), known[0]),
-            Support(int(parts[1].sum()), known[1]),
+            Support(int(parts[0].sum()), known[0], _whole(parts[0])),
+            Support(int(parts[1].sum()), known[1], _whole(parts[1])),
         )
+
+
+def _whole(counts: FloatArray) -> tuple[int, ...] | None:
+    """Return counts as they are, unless they are fractions."""
+    return tuple(counts.astype(int).tolist()) if not (counts % 1).any() else None

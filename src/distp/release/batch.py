@@ -27,12 +27,13 @@ class Protected:
 
 
 def protect_file(
-    source: str | Path,
+    source: str | Path | Sequence[str | Path],
     target: str | Path,
     policy: Policy,
     *,
-    lat: str,
-    lon: str,
+    format: str | None = None,  # noqa: A002 - as in `read_check_ins`
+    lat: str | None = None,
+    lon: str | None = None,
     keep: Sequence[str] = (),
     empty: bool = False,
 ) -> Protected:
@@ -40,12 +41,13 @@ def protect_file(
 
     Parameters
     ----------
-    source : str or Path
+    source : str, Path or a sequence of them
         As for `read_check_ins`.
     target : str or Path
         ``.parquet`` (a fixed-size list ``report`` of region numbers) or ``.csv`` (``report_0`` ...).
     policy : Policy
-    lat, lon : str
+    format, lat, lon : str, optional
+        As for `read_check_ins`.
     keep : sequence of str
         Columns to pass through.
     empty : bool
@@ -57,7 +59,7 @@ def protect_file(
         As named; nothing is left behind.
     """
     path = Path(target)
-    check_target(path, source)
+    check_target(path, *([source] if isinstance(source, (str, Path)) else source))
     if path.suffix not in (".parquet", ".csv"):
         raise DataError(f"cannot write {path}: the name must end in .parquet or .csv")
     keep = list(dict.fromkeys(keep))
@@ -65,11 +67,21 @@ def protect_file(
     for name in keep:
         if name in hidden:
             raise DataError(f"--keep {name}: the policy's attribute is defined by that column, and would be written")
-        if name in (lat, lon):
-            raise DataError(f"--keep {name}: the true coordinates are never written")
         if name == COLUMN or name.startswith(f"{COLUMN}_"):
             raise DataError(f"--keep {name}: that name is taken by the report")
-    read = read_check_ins(source, lat=lat, lon=lon, keep=keep, all_columns=False, max_bad=1.0 if empty else 0.0)
+    read = read_check_ins(
+        source,
+        format=format,
+        lat=lat,
+        lon=lon,
+        keep=keep,
+        columns=(),
+        whole=True,
+        max_bad=1.0 if empty else 0.0,
+    )
+    for name in keep:
+        if name in read.degrees:
+            raise DataError(f"--keep {name}: the true coordinates are never written")
     inputs = policy.locate(read.lat, read.lon)
     outside = np.flatnonzero(inputs < 0)
     if outside.size and not empty:

@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from distp.certificates import Certificate, certify
-from distp.checks import FloatArray, IntArray, count, distribution
+from distp.checks import FloatArray, IntArray, count, distribution, nonnegative
+from distp.data.samples import WEIGHTS
 from distp.distributions import Pair, Support
 from distp.errors import DistpError, OutsideError, ParameterError, PolicyError
 from distp.mechanisms import Tupling
-from distp.release import policyfile
+from distp.release import policyfile, regionfile
 from distp.release.sampling import Seeded, Source, SystemEntropy, tuples
 from distp.release.weights import TOTAL, Weights, from_weights, quantised
-from distp.spaces import Box, Regions
+from distp.spaces import Regions
 
 OUTSIDE = ("refuse", "nearest")
 MAX_DUMMIES = 1_000_000  # a file must not make its reader fill the memory
@@ -66,6 +67,10 @@ class Policy:
         What happens to a point outside the input regions; the distributions were counted the same way.
     replacement : bool
         Whether dummies are independent; if not, they are distinct and the tuple is a set.
+    weight : {"check-ins", "users"}
+        What counted alike in the distributions.
+    smoothing : float
+        What was added to every input region of them.
     """
 
     regions: Regions
@@ -78,8 +83,13 @@ class Policy:
     certificate: Certificate
     outside: str = "refuse"
     replacement: bool = True
+    weight: str = WEIGHTS[0]
+    smoothing: float = 0.0
 
     def __post_init__(self) -> None:
+        if self.weight not in WEIGHTS:
+            raise ParameterError(f"weight must be one of {', '.join(WEIGHTS)}, got {self.weight!r}")
+        nonnegative(self.smoothing, "smoothing")
         if self.outside not in OUTSIDE:
             raise ParameterError(f"outside must be one of {', '.join(OUTSIDE)}, got {self.outside!r}")
         if len(self.expressions) != len(self.pairs):
@@ -97,6 +107,8 @@ class Policy:
         prior: ArrayLike,
         expressions: Sequence[str] | None = None,
         outside: str = "refuse",
+        weight: str = WEIGHTS[0],
+        smoothing: float = 0.0,
     ) -> Policy:
         """Round a mechanism to integer weights and certify what those weights do.
 
@@ -111,6 +123,8 @@ class Policy:
         prior : array_like, shape (|X|,)
         expressions : sequence of str, optional
         outside : {"refuse", "nearest"}
+        weight : {"check-ins", "users"}
+        smoothing : float
         """
         exact, channel, dummy_weights = quantised(mechanism)
         law = np.asarray(prior, dtype=np.float64)
@@ -125,6 +139,8 @@ class Policy:
             certify(exact, pairs, epsilon, delta, law),
             outside,
             mechanism.replacement,
+            weight,
+            smoothing,
         )
 
     @property
@@ -226,18 +242,9 @@ class Policy:
 
 
 def _body(policy: Policy) -> dict[str, Any]:
-    regions, box = policy.regions, policy.regions.box
     return {
         "written_by": f"distp {version('distp')}",
-        "regions": {
-            "projection": box.proj,
-            "anchor": [box.lat, box.lon],
-            "box_km": [box.west, box.south, box.width, box.height],
-            "cell_km": regions.cell_km,
-            "inputs": len(regions.inputs),
-            "cells_km": regions.cells.tolist(),
-            "centres": np.round(np.column_stack([regions.lat, regions.lon]), 7).tolist(),
-        },
+        "regions": regionfile.to_body(policy.regions),
         "outside": policy.outside,
         "total": TOTAL,
         "channel": _rows(policy.channel),
@@ -257,6 +264,7 @@ def _body(policy: Policy) -> dict[str, Any]:
             }
             for pair, expression in zip(policy.pairs, policy.expressions, strict=True)
         ],
+        "counting": {"weight": policy.weight, "smoothing": policy.smoothing},
         "prior": policy.prior.tolist(),
         "certificate": policy.certificate.to_dict(),
     }
@@ -264,13 +272,7 @@ def _body(policy: Policy) -> dict[str, Any]:
 
 def _fields(body: dict[str, Any]) -> dict[str, Any]:
     """Read a policy's fields back; everything is checked by the constructor of its own type."""
-    place = body["regions"]
-    box = Box(*_floats(place["anchor"], 2), *_floats(place["box_km"], 4))
-    regions = Regions(box, float(place["cell_km"]), np.array(place["cells_km"], dtype=float), place["inputs"])
-    centres = np.array(place["centres"], dtype=float)
-    here = np.column_stack([regions.lat, regions.lon])
-    if place["projection"] != box.proj or centres.shape != here.shape or np.abs(centres - here).max() > 1e-5:
-        raise PolicyError("the projection or the centres do not belong to the cells")
+    regions = regionfile.from_body(body["regions"])
     if body["total"] != TOTAL:
         raise PolicyError(f"weights of total {body['total']!r} are not known")
     channel = _weights(body["channel"], len(regions))
@@ -306,7 +308,14 @@ def _fields(body: dict[str, Any]) -> dict[str, Any]:
         "certificate": certificate,
         "outside": body["outside"],
         "replacement": dummies["replacement"],
+        **_counting(body),
     }
+
+
+def _counting(body: dict[str, Any]) -> dict[str, Any]:
+    """Return how the distributions were counted; the first policies did not say, and counted check-ins."""
+    counting = body.get("counting", {"weight": WEIGHTS[0], "smoothing": 0.0})
+    return {"weight": _text(counting["weight"]), "smoothing": float(counting["smoothing"])}
 
 
 def _rows(weights: Weights) -> list[dict[str, list[int]]]:
@@ -337,11 +346,8 @@ def _text(value: str) -> str:
     return value
 
 
-def _floats(values: list[float], size: int) -> list[float]:
-    if len(values) != size:
-        raise PolicyError(f"expected {size} numbers, found {len(values)}")
-    return [float(value) for value in values]
-
-
-def _support(support: Support | None) -> dict[str, int | None] | None:
-    return None if support is None else {"records": support.records, "people": support.people}
+def _support(support: Support | None) -> dict[str, Any] | None:
+    if support is None:
+        return None
+    counts = None if support.counts is None else list(support.counts)
+    return {"records": support.records, "people": support.people, "counts": counts}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
 from matplotlib.colors import Colormap, Normalize, PowerNorm, TwoSlopeNorm
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from distp.calibration import Compared
@@ -43,7 +45,7 @@ _GREY = "#666666"
 def map_figure(regions: Regions, pair: Pair) -> Figure:
     """Draw both distributions and their difference on the regions."""
     wide = regions.box.width / regions.box.height
-    figure = Figure(figsize=(11.5, min(7.5, 2.75 / wide + 0.9)), layout="constrained")
+    figure = Figure(figsize=(11.5, min(7.5, 2.75 / wide + 1.1)), layout="constrained")
     axes = figure.subplots(1, 3, sharey=True)
     shared = PowerNorm(0.5, 0, float(max(pair.p.max(), pair.q.max())))
     titles = (f"with: {pair.name}", f"without: {pair.name}")
@@ -51,7 +53,7 @@ def map_figure(regions: Regions, pair: Pair) -> Figure:
         drawn = _cells(ax, regions, values, "YlGnBu", shared)
         ax.set_title(_short(title), fontsize=10)
     figure.colorbar(drawn, ax=axes[:2], label="probability of the region", shrink=0.75, pad=0.01)
-    reach = float(np.abs(pair.p - pair.q).max())
+    reach = float(np.abs(pair.p - pair.q).max()) or 1.0  # equal distributions: nothing to show, but a scale
     drawn = _cells(axes[2], regions, pair.p - pair.q, "RdBu_r", TwoSlopeNorm(0, -reach, reach))
     axes[2].set_title("difference: what gives it away", fontsize=10)
     figure.colorbar(drawn, ax=axes[2], label="with − without (probability)", shrink=0.75, pad=0.02)
@@ -189,7 +191,7 @@ def _cells(
     ax: Axes, regions: Regions, values: FloatArray, colours: str | Colormap, norm: Normalize
 ) -> PatchCollection:
     """Draw the input regions by value, and the ring around them in outline."""
-    patches = [Rectangle((west, south), side, side) for west, south, side in regions.cells]
+    patches = [_patch(regions, region) for region in range(len(regions))]
     inputs = len(regions.inputs)
     ring = PatchCollection(patches[inputs:], facecolor="#f3f3f3", edgecolor="#dddddd", linewidth=0.4)
     inner = PatchCollection(patches[:inputs], cmap=colours, norm=norm, edgecolor="#bbbbbb", linewidth=0.25)
@@ -197,8 +199,9 @@ def _cells(
     ax.add_collection(ring)
     ax.add_collection(inner)
     box = regions.box
-    ax.set_xlim(box.west, box.west + box.width)
-    ax.set_ylim(box.south, box.south + box.height)
+    rim = 0.0 if regions.square else 0.02 * max(box.width, box.height)  # polygons touch their box: set off its frame
+    ax.set_xlim(box.west - rim, box.west + box.width + rim)
+    ax.set_ylim(box.south - rim, box.south + box.height + rim)
     ax.set_aspect("equal")
     ax.set_xlabel("km east")
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
@@ -208,11 +211,17 @@ def _cells(
 
 
 def _mark(ax: Axes, regions: Regions, chosen: Sequence[int], colour: str) -> None:
+    assert regions.points is not None  # a map always has places; tells the type checker
     for region in chosen:
-        west, south, side = regions.cells[region]
-        ax.add_patch(Rectangle((west, south), side, side, facecolor=colour, edgecolor=colour, lw=1))
-        if side < regions.box.height / 60:  # small on the page: a ring around it keeps it visible
-            ax.plot([west + side / 2], [south + side / 2], "o", ms=11, mfc="none", mec=colour, mew=1.2)
+        ax.add_patch(_patch(regions, region, facecolor=colour, edgecolor=colour, lw=1))
+        if regions.area_km2[region] ** 0.5 < regions.box.height / 60:  # small on the page: a ring keeps it visible
+            ax.plot(*regions.points[region], "o", ms=11, mfc="none", mec=colour, mew=1.2)
+
+
+def _patch(regions: Regions, region: int, **style: Any) -> PathPatch:
+    """Return a region as one path: its parts, and its holes."""
+    paths = [Path(np.vstack([ring, ring[:1]]), closed=True) for ring in regions.rings_km(region)]
+    return PathPatch(Path.make_compound_path(*paths), **style)
 
 
 def _plain_ticks(ax: Axes, ticks: Sequence[float]) -> None:

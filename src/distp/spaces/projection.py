@@ -27,6 +27,13 @@ def coordinates(lat: ArrayLike, lon: ArrayLike) -> tuple[FloatArray, FloatArray]
     CoordinateError
         Different lengths, or a row that is not a number, out of range, or evidently swapped.
     """
+    lats, lons = vectors(lat, lon)
+    refuse_bad_rows(lats, lons)
+    return lats, lons
+
+
+def vectors(lat: ArrayLike, lon: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return latitudes and longitudes as float vectors of one length; their rows are not looked at yet."""
     try:
         lats = np.atleast_1d(np.asarray(lat, dtype=np.float64))
         lons = np.atleast_1d(np.asarray(lon, dtype=np.float64))
@@ -34,6 +41,11 @@ def coordinates(lat: ArrayLike, lon: ArrayLike) -> tuple[FloatArray, FloatArray]
         raise CoordinateError(f"latitude and longitude must be numbers: {error}") from None
     if lats.ndim != 1 or lats.shape != lons.shape:
         raise CoordinateError(f"latitude and longitude differ in shape: {lats.shape} and {lons.shape}")
+    return lats, lons
+
+
+def refuse_bad_rows(lats: FloatArray, lons: FloatArray) -> None:
+    """Raise by the first row that is no place on Earth."""
     valid = valid_coordinates(lats, lons)
     if not valid.all():
         row = int(np.flatnonzero(~valid)[0])
@@ -44,7 +56,6 @@ def coordinates(lat: ArrayLike, lon: ArrayLike) -> tuple[FloatArray, FloatArray]
         else:
             why = "is out of range: latitude lies in [-90, 90], longitude in [-180, 180]"
         raise CoordinateError(f"row {row} {why} ({int((~valid).sum())} such rows)")
-    return lats, lons
 
 
 def valid_coordinates(lat: FloatArray, lon: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -115,7 +126,11 @@ class Box:
 
 def to_km(lat0: float, lon0: float, lat: ArrayLike, lon: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Project degrees to km east and north of (lat0, lon0)."""
-    x, y = _transformer(float(lat0), float(lon0)).transform(np.asarray(lon, float), np.asarray(lat, float))
+    lons = np.asarray(lon, float)
+    # -180 and 180 are one meridian; rounding must not make two places of it.
+    x, y = _transformer(float(lat0), float(lon0)).transform(
+        np.where(lons == -180, 180.0, lons), np.asarray(lat, float)
+    )
     return np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
 
 

@@ -1,70 +1,75 @@
-"""Regions of a map: square cells, the crowded ones quartered."""
+"""Regions of a map: square cells, the crowded ones quartered; polygons; hexagons."""
 
 from __future__ import annotations
 
-import heapq
-import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import KDTree
 
 from distp.checks import FloatArray, IntArray, count, frozen, nonnegative, positive
-from distp.errors import CoordinateError, ParameterError, SpaceError
+from distp.errors import ParameterError, SpaceError
+from distp.spaces import hexagons, squares
+from distp.spaces.boxes import BoxLike, as_box, box_around
+from distp.spaces.cells import Cells
+from distp.spaces.geojson import Outlines, as_outlines, read_outlines
+from distp.spaces.ground import Mask, geometries
+from distp.spaces.locator import Locator
 from distp.spaces.projection import Box, coordinates, to_degrees, to_km
+from distp.spaces.shapes import Shapes
 from distp.spaces.space import Space
 
-PAPER_COLUMNS, PAPER_ROWS = 12, 11
 MAX_DEPTH = 6
-
-
-@dataclass(frozen=True, eq=False)
-class _Grid:
-    """Base cells, each with a small raster of its own: point -> cell in two array look-ups."""
-
-    columns: int
-    rows: int
-    depth: IntArray  # (base cells,) how often the base cell is halved at its finest place
-    offset: IntArray  # (base cells,) where its raster starts
-    raster: IntArray  # region index of each finest place, row by row
+OutlinesLike = Outlines | str | Path | Mapping[str, Any]
 
 
 class Regions(Space):
-    """The cells of a map as a space: every region a possible report, the inner ones possible inputs.
+    """The regions of a map as a space: every one a possible report, some of them (or all) possible inputs.
 
     Regions are numbered so that the inputs come first: region ``i < len(regions.inputs)`` is input ``i`` and
-    output ``i``. Distances are Euclidean between centres, in km. Cells are half-open: the west and south
-    edges belong to a cell, the east and north ones do not.
+    output ``i``. Distances are Euclidean between centres, in km on the local map (azimuthal equidistant around
+    ``box``'s anchor). Regions are half-open: west and south edges belong to a region, east and north ones do not, so
+    that a place on a common edge lies in exactly one.
 
-    Make one with `Regions.quadtree`; the constructor takes cells that are known already (from a policy file),
-    and refuses any that do not tile the box exactly once.
+    Make them with `quadtree`, `grid`, `polygons` or `h3`. The constructor takes square cells that are known already,
+    and refuses any that overlap or, unless ``holes`` are allowed, do not tile the box exactly once.
 
     Attributes
     ----------
     box : Box
-    cell_km : float
-        Side of an unquartered cell.
-    cells : ndarray, shape (n, 3)
-        West and south edge (km from the box's anchor) and side (km) of each region.
+        The area; of polygons, the rectangle around them.
     lat, lon : ndarray, shape (n,)
-        Centres in degrees.
+        Centres in degrees; of polygons, centroids.
     inputs : Space
         The regions that a person's own location may fall in.
+    area_km2 : ndarray, shape (n,)
+    names : tuple of str or None
+        Names of polygons, ids of H3 cells; None for square cells.
     """
 
-    def __init__(self, box: Box, cell_km: float, cells: ArrayLike, inputs: int) -> None:
-        array = np.array(cells, dtype=np.float64)
-        if array.ndim != 2 or array.shape[1] != 3 or not array.size:
-            raise SpaceError(f"cells must have shape (n, 3), got {array.shape}")
-        self.box = box
-        self.cell_km = positive(cell_km, "cell_km")
-        self.cells: FloatArray = frozen(array)
-        super().__init__(array[:, :2] + array[:, 2:] / 2)
-        self._grid = _index_cells(box, self.cell_km, self.cells)
-        assert self.points is not None  # Regions always have points; tells the type checker
-        lat, lon = to_degrees(box.lat, box.lon, self.points[:, 0], self.points[:, 1])
+    def __init__(self, box: Box, cell_km: float, cells: ArrayLike, inputs: int, *, holes: bool = False) -> None:
+        layout = Cells(box, positive(cell_km, "cell_km"), cells, holes=holes)
+        half = layout.cells[:, 2:] / 2
+        self._fill(box, layout, layout.cells[:, :2] + half, layout.cells[:, 2] ** 2, inputs, None)
+
+    def _fill(
+        self,
+        box: Box,
+        layout: Cells | Shapes,
+        centres: FloatArray,
+        area: FloatArray,
+        inputs: int,
+        names: tuple[str, ...] | None,
+    ) -> None:
+        super().__init__(centres)
+        self.box, self._layout, self.names = box, layout, names
+        self.area_km2 = frozen(area)
+        lat, lon = to_degrees(box.lat, box.lon, centres[:, 0], centres[:, 1])
         self.lat, self.lon = frozen(lat), frozen(lon)
+        self._locator = Locator(box.lat, box.lon, layout)
         inputs = count(inputs, "inputs", minimum=1)
         if inputs > len(self):
             raise SpaceError(f"{inputs} inputs, but only {len(self)} regions")
@@ -75,39 +80,49 @@ class Regions(Space):
         cls,
         lat: ArrayLike,
         lon: ArrayLike,
-        box: Box | tuple[float, float, float, float] | None = None,
+        box: BoxLike | None = None,
         cell_km: float = 1.0,
-        regions: int = 276,
+        regions: int | None = None,
         ring_km: float | None = None,
         weights: ArrayLike | None = None,
         max_depth: int = MAX_DEPTH,
+        cap: float | None = None,
+        mask: OutlinesLike | None = None,
     ) -> Regions:
-        """Cut a box into square cells and quarter the most crowded one until ``regions`` is reached.
+        """Cut a box into square cells and quarter the most crowded one until ``regions`` or ``cap`` is reached.
 
         Parameters
         ----------
         lat, lon : array_like, shape (n,)
             The points that make a cell crowded, in degrees.
         box : Box or (south, west, north, east), optional
-            The area of all regions. Default: 12 x 11 cells around the median point.
+            The area of all regions. Default: 12 x 11 cells around the median point; with a mask, the mask and the
+            ring around it.
         cell_km : float
             Side of a cell before quartering.
-        regions : int
+        regions : int, optional
             Upper limit on the number of regions. Quartering adds three, so it may end one or two below.
+            Default: 276, unless there is a cap.
         ring_km : float, optional
             A region is an input if its centre lies more than this inside the box; the rest, the ring,
-            can only be reported. Default: one cell.
+            can only be reported. Default: one cell. No guarantee needs a ring; 0 makes every region an input.
         weights : array_like, shape (n,), optional
             How many people or visits each point stands for. Default: one.
         max_depth : int
             How often a cell may be quartered (6: down to 1/64 of its side).
+        cap : float, optional
+            Instead of ``regions``: quarter every cell that holds more than this (points, or their weight) until
+            none does, or the depth is reached; at most 100,000 regions.
+        mask : Outlines, GeoJSON dict or path, optional
+            Keep only cells that share an area with the outline; points elsewhere are in no region (-1) and make no
+            cell crowded. The ring is about the box as without a mask: a kept cell near the box's rim is no input.
 
         Raises
         ------
         CoordinateError
             A row out of range, points that look swapped, or no point in the box.
         ParameterError
-            Fewer regions asked for than there are cells.
+            Fewer regions asked for than there are cells, both regions and cap, or no cell left.
 
         Notes
         -----
@@ -124,47 +139,215 @@ class Regions(Space):
         >>> int(regions.locate(40.75, -73.97)[0]) < len(regions.inputs)
         True
         """
-        lats, lons = coordinates(lat, lon)
-        if not lats.size:
-            raise CoordinateError("no points: a map cannot be quartered without any")
-        mass = np.ones(lats.size) if weights is None else np.asarray(weights, dtype=np.float64)
-        if mass.shape != lats.shape or not np.isfinite(mass).all() or (mass < 0).any():
-            raise ParameterError(f"weights must be {lats.size} finite numbers >= 0")
-        cell_km = positive(cell_km, "cell_km")
-        if box is None:
-            box = median_box(lats, lons, PAPER_COLUMNS * cell_km, PAPER_ROWS * cell_km, mass)
-        elif not isinstance(box, Box):
-            box = Box.from_degrees(*box)
-        ring = cell_km if ring_km is None else nonnegative(ring_km, "ring_km")
-        count(max_depth, "max_depth")
-        columns, rows = _shape(box, cell_km)
-        if count(regions, "regions", minimum=1) < columns * rows:
-            raise ParameterError(
-                f"regions={regions} is fewer than the {columns * rows} cells of {cell_km:g} km in the box: "
-                "raise regions or cell_km"
-            )
-        x, y = to_km(box.lat, box.lon, lats, lons)
-        inside = _inside(box, columns, rows, cell_km, x, y)
-        _check_not_swapped(box, columns, rows, cell_km, lats, lons, inside)
-        cells = _quarter(
-            (x[inside] - box.west) / cell_km,
-            (y[inside] - box.south) / cell_km,
-            mass[inside],
-            columns,
-            rows,
-            regions,
-            max_depth,
+        cell_km, outline = positive(cell_km, "cell_km"), None if mask is None else as_outlines(mask)
+        area, cells, inputs = squares.quartered(
+            lat, lon, box, cell_km, regions, ring_km, weights, max_depth, cap, outline
         )
-        cells = cells * cell_km + np.array([box.west, box.south, 0.0])
-        centre = cells[:, :2] + cells[:, 2:] / 2 - np.array([box.west, box.south])
-        extent = np.array([columns, rows]) * cell_km
-        depth_inside = np.minimum(centre, extent - centre).min(axis=1)
-        # A centre exactly on the ring's edge belongs to the ring; rounding must not decide it.
-        is_input = depth_inside > ring * (1 + 1e-9)
+        return cls(area, cell_km, cells, inputs, holes=mask is not None)
+
+    @classmethod
+    def grid(
+        cls,
+        box: BoxLike | None = None,
+        cell_km: float = 1.0,
+        ring_km: float | None = None,
+        mask: OutlinesLike | None = None,
+    ) -> Regions:
+        """Cut a box into square cells.
+
+        Parameters
+        ----------
+        box, cell_km, ring_km, mask
+            As in `quadtree`; ``box`` may be missing where there is a mask.
+
+        Examples
+        --------
+        >>> regions = Regions.grid(Box.around(40.75, -73.97, 5, 4))
+        >>> len(regions), len(regions.inputs)
+        (20, 6)
+        """
+        cell_km, outline = positive(cell_km, "cell_km"), None if mask is None else as_outlines(mask)
+        area, cells, inputs = squares.plain(box, cell_km, ring_km, outline)
+        return cls(area, cell_km, cells, inputs, holes=mask is not None)
+
+    @classmethod
+    def polygons(cls, outlines: OutlinesLike, inputs: ArrayLike | None = None, name: str | None = None) -> Regions:
+        """Make one region of each area: districts, tracts, buildings.
+
+        Parameters
+        ----------
+        outlines : Outlines, GeoJSON dict or path
+            See `read_outlines`. Edges run straight in degrees, to 10 cm. Where areas meet, they should share
+            vertices; in a gap between them a point is outside, in an overlap of less than a metre it belongs to the
+            area that comes first.
+        inputs : array_like of bool, shape (n,), optional
+            Which areas a person's own location may fall in; they are numbered first, otherwise the order is kept.
+            Default: all.
+        name : str, optional
+            The property of a feature that names it. Default: ``name``, else the feature's id, else its number.
+
+        Raises
+        ------
+        DataError, SpaceError, CoordinateError
+            What `read_outlines` refuses; an area that crosses itself or is empty; two that overlap; each by name.
+
+        Examples
+        --------
+        >>> def square(west):
+        ...     corners = [[west, 0], [west + 1, 0], [west + 1, 1], [west, 1], [west, 0]]
+        ...     return {"type": "Feature", "id": west, "geometry": {"type": "Polygon", "coordinates": [corners]}}
+        >>> regions = Regions.polygons({"type": "FeatureCollection", "features": [square(0), square(1)]})
+        >>> regions.names, regions.locate([0.5, 0.5, 0.5], [0.5, 1.5, 2.5]).tolist()
+        (('0', '1'), [0, 1, -1])
+        """
+        read = outlines if isinstance(outlines, Outlines) else read_outlines(outlines, name)
+        wanted = np.ones(len(read), dtype=bool) if inputs is None else np.asarray(inputs)
+        if wanted.dtype != bool or wanted.shape != (len(read),):
+            raise ParameterError(f"inputs must say true or false for each of {len(read)} areas")
+        lat, lon = read.middle()
+        return cls._of(geometries(read, lat, lon), (lat, lon), wanted, read.names)
+
+    @classmethod
+    def h3(
+        cls,
+        box: BoxLike | None,
+        resolution: int,
+        ring_km: float | None = None,
+        mask: OutlinesLike | None = None,
+    ) -> Regions:
+        """Make one region of each H3 cell whose centre lies in a box. Needs ``pip install 'distp[hex]'``.
+
+        Parameters
+        ----------
+        box : Box or (south, west, north, east) or None
+            None: the mask and the ring around it.
+        resolution : int
+            0 to 15; 8 is about 0.7 km2, each step a seventh.
+        ring_km : float, optional
+            A region is an input if its centre lies more than this inside the box. Default: the mean distance
+            between neighbouring centres.
+        mask : Outlines, GeoJSON dict or path, optional
+            Keep only cells that share an area with the outline.
+
+        Raises
+        ------
+        ParameterError
+            The package h3 is not installed, more than 200,000 cells, or none.
+        CoordinateError
+            The box reaches beyond 85 degrees of latitude.
+
+        Notes
+        -----
+        ``names`` are the cells' ids, in whose order they are numbered (inputs first). A point is located on the
+        local map, not by H3, and its cell is the one that ``h3.latlng_to_cell`` gives unless it lies within a
+        centimetre of an edge (measured at resolutions 3 to 13, on boxes of up to 1500 km).
+
+        Examples
+        --------
+        >>> regions = Regions.h3(Box.around(40.75, -73.97, 6, 6), 8)
+        >>> len(regions), len(regions.inputs), regions.names[0]
+        (49, 23, '882a100d01fffff')
+        """
+        step = hexagons.spacing(resolution)
+        ring = step if ring_km is None else nonnegative(ring_km, "ring_km")
+        outline = None if mask is None else as_outlines(mask)
+        if box is None:
+            if outline is None:
+                raise ParameterError("box is missing: give one, or a mask to lay it around")
+            box = box_around(outline, ring + 2 * step, step)
+        area = as_box(box)
+        cells, centres = hexagons.cells_in(area, resolution)
+        shapes = hexagons.on_the_map(cells, area)
+        corner, size = np.array([area.west, area.south]), np.array([area.width, area.height])
+        is_input = np.minimum(centres - corner, corner + size - centres).min(axis=1) > ring
+        if outline is not None:
+            kept = Mask(outline, area).overlaps(shapes)
+            shapes, is_input = shapes[kept], is_input[kept]
+            cells = [cell for cell, keep in zip(cells, kept, strict=True) if keep]
         if not is_input.any():
             raise ParameterError(f"ring_km={ring:g} leaves no inner region: make the box larger")
-        order = np.lexsort((cells[:, 0], cells[:, 1], ~is_input))
-        return cls(box, cell_km, cells[order], int(is_input.sum()))
+        return cls._of(shapes, (area.lat, area.lon), is_input, cells)
+
+    @classmethod
+    def _of(cls, shapes: Any, anchor: tuple[float, float], inputs: Any, names: Sequence[str]) -> Regions:
+        """Make regions of shapely multipolygons in km, the inputs first."""
+        order = np.argsort(~inputs, kind="stable")
+        if not inputs.any():
+            raise ParameterError("inputs names no area: a person must be somewhere")
+        named = tuple(names[i] for i in order.tolist())
+        return cls.from_shapes(Shapes.of(shapes[order], named), anchor, int(inputs.sum()), named)
+
+    @classmethod
+    def from_shapes(cls, shapes: Shapes, anchor: tuple[float, float], inputs: int, names: Sequence[str]) -> Regions:
+        """Make regions of polygons that are on the local map already (from a policy file), inputs first."""
+        west, south, east, north = shapes.extent
+        box = Box(*anchor, west, south, east - west, north - south)
+        regions = cls.__new__(cls)
+        regions._fill(box, shapes, shapes.centres, shapes.area, inputs, tuple(names))
+        return regions
+
+    @property
+    def square(self) -> bool:
+        """Whether the regions are square cells; if not, they are polygons."""
+        return isinstance(self._layout, Cells)
+
+    @property
+    def cells(self) -> FloatArray:
+        """West and south edge (km from the box's anchor) and side (km) of each square cell, shape (n, 3)."""
+        return self._squares.cells
+
+    @property
+    def cell_km(self) -> float:
+        """Side of an unquartered square cell."""
+        return self._squares.side
+
+    @property
+    def holes(self) -> bool:
+        """Whether square cells may leave parts of the box to nobody (a mask does)."""
+        return self._squares.holes
+
+    @property
+    def shapes(self) -> Shapes:
+        """The polygons, where the regions are that."""
+        if isinstance(self._layout, Cells):
+            raise SpaceError("these regions are square cells: use cells, or pieces_km(i)")
+        return self._layout
+
+    @property
+    def _squares(self) -> Cells:
+        if isinstance(self._layout, Shapes):
+            raise SpaceError("these regions are polygons, not square cells: use pieces_km(i) and area_km2")
+        return self._layout
+
+    def pieces_km(self, region: int) -> list[list[FloatArray]]:
+        """Return a region's parts, each an outer ring and its holes: arrays of shape (k, 2), km from the anchor.
+
+        Rings do not repeat their first vertex.
+        """
+        if isinstance(self._layout, Shapes):
+            return self._layout.pieces(range(len(self))[region])
+        west, south, side = self.cells[region].tolist()
+        corners = [[west, south], [west + side, south], [west + side, south + side], [west, south + side]]
+        return [[np.array(corners)]]
+
+    def rings_km(self, region: int) -> list[FloatArray]:
+        """Return all rings of a region, outer ones and holes: what an even-odd filling draws."""
+        return [ring for piece in self.pieces_km(region) for ring in piece]
+
+    def pieces(self, region: int) -> list[list[list[tuple[float, float]]]]:
+        """Return the same as `pieces_km` as (latitude, longitude)."""
+        return [[self._to_degrees(ring) for ring in piece] for piece in self.pieces_km(region)]
+
+    def outline(self, region: int) -> list[tuple[float, float]]:
+        """Return a region's outer ring as (lat, lon); of several parts, the one with the most vertices.
+
+        A square cell's corners go counter-clockwise from the south-west.
+        """
+        return self._to_degrees(max((piece[0] for piece in self.pieces_km(region)), key=len))
+
+    def _to_degrees(self, ring: FloatArray) -> list[tuple[float, float]]:
+        lat, lon = to_degrees(self.box.lat, self.box.lon, ring[:, 0], ring[:, 1])
+        return list(zip(lat.tolist(), lon.tolist(), strict=True))
 
     def locate(self, lat: ArrayLike, lon: ArrayLike) -> IntArray:
         """Return the region of each point, -1 outside all of them.
@@ -183,18 +366,7 @@ class Regions(Space):
         CoordinateError
             A row that is no place on Earth.
         """
-        lats, lons = coordinates(lat, lon)
-        grid, side = self._grid, self.cell_km
-        x, y = to_km(self.box.lat, self.box.lon, lats, lons)
-        found = np.full(lats.size, -1, dtype=np.int64)
-        rows = np.flatnonzero(_inside(self.box, grid.columns, grid.rows, side, x, y))
-        u, v = (x[rows] - self.box.west) / side, (y[rows] - self.box.south) / side
-        column, row = np.floor(u), np.floor(v)
-        base = (row * grid.columns + column).astype(np.int64)
-        scale = np.left_shift(1, grid.depth[base])
-        place = np.floor((v - row) * scale) * scale + np.floor((u - column) * scale)
-        found[rows] = grid.raster[grid.offset[base] + place.astype(np.int64)]
-        return found
+        return self._locator.locate(lat, lon)
 
     def locate_inputs(self, lat: ArrayLike, lon: ArrayLike, nearest: bool = False) -> IntArray:
         """Return the *input* region of each point: -1 outside them, or the nearest one if ``nearest``.
@@ -206,7 +378,8 @@ class Regions(Space):
             Move a point outside every input region to the one with the nearest centre.
         """
         found = self.locate(lat, lon)
-        found[found >= len(self.inputs)] = -1
+        if len(self.inputs) < len(self):
+            found[found >= len(self.inputs)] = -1
         if nearest and (found < 0).any():
             out = np.flatnonzero(found < 0)
             lats, lons = coordinates(lat, lon)
@@ -214,160 +387,6 @@ class Regions(Space):
             _, found[out] = KDTree(self.inputs.points).query(np.column_stack([x, y]))
         return found
 
-    def outline(self, region: int) -> list[tuple[float, float]]:
-        """Return the four corners of a region as (lat, lon), counter-clockwise from the south-west."""
-        west, south, side = self.cells[region]
-        x = np.array([west, west + side, west + side, west])
-        y = np.array([south, south, south + side, south + side])
-        lat, lon = to_degrees(self.box.lat, self.box.lon, x, y)
-        return list(zip(lat.tolist(), lon.tolist(), strict=True))
-
     def __repr__(self) -> str:
         where = f"around {self.box.lat:.4f}, {self.box.lon:.4f}"
         return f"Regions({len(self)} regions, {len(self.inputs)} of them inputs, {where})"
-
-
-def _shape(box: Box, cell_km: float) -> tuple[int, int]:
-    """Columns and rows of whole cells that cover the box (its last ones may reach beyond it)."""
-    columns, rows = (max(1, math.ceil(length / cell_km - 1e-9)) for length in (box.width, box.height))
-    if columns * rows > 1_000_000:
-        raise ParameterError(f"the box holds {columns} x {rows} cells of {cell_km:g} km: make the cells larger")
-    return columns, rows
-
-
-def _inside(
-    box: Box, columns: int, rows: int, cell_km: float, x: FloatArray, y: FloatArray
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    u, v = (x - box.west) / cell_km, (y - box.south) / cell_km
-    return (u >= 0) & (u < columns) & (v >= 0) & (v < rows)
-
-
-def _check_not_swapped(
-    box: Box,
-    columns: int,
-    rows: int,
-    cell_km: float,
-    lat: FloatArray,
-    lon: FloatArray,
-    inside: np.ndarray[tuple[int], np.dtype[np.bool_]],
-) -> None:
-    if inside.mean() < 0.5 and (np.abs(lon) <= 90).all():
-        swapped = _inside(box, columns, rows, cell_km, *to_km(box.lat, box.lon, lon, lat))
-        if swapped.sum() > inside.sum():
-            row = int(np.flatnonzero(swapped)[0])
-            raise CoordinateError(
-                f"latitude and longitude look swapped: exchanged, {int(swapped.sum())} of {lat.size} points lie "
-                f"in the box (first: row {row}), as given {int(inside.sum())}"
-            )
-    if not inside.any():
-        raise CoordinateError(f"none of the {lat.size} points lies in the box")
-
-
-def median_box(lat: ArrayLike, lon: ArrayLike, width: float, height: float, weights: ArrayLike | None = None) -> Box:
-    """Return the box of ``width`` by ``height`` km around the median point.
-
-    Raises
-    ------
-    CoordinateError
-        A bad row, or a median where hardly anybody lives because latitude and longitude are swapped.
-    """
-    lats, lons = coordinates(lat, lon)
-    mass = np.ones(lats.size) if weights is None else np.asarray(weights, dtype=np.float64)
-    # Longitudes are taken relative to their circular mean, so that a city on the antimeridian stays whole.
-    angle = np.deg2rad(lons)
-    middle = math.degrees(math.atan2(float(mass @ np.sin(angle)), float(mass @ np.cos(angle))))
-    lon0 = middle + _median((lons - middle + 180) % 360 - 180, mass)
-    lat0 = _median(lats, mass)
-    if abs(lat0) > 70 and abs(lon0) <= 70:
-        raise CoordinateError(
-            f"the median latitude is {lat0:.0f}, where hardly anybody lives: are latitude and longitude swapped? "
-            "If not, give the box"
-        )
-    return Box.around(lat0, (lon0 + 180) % 360 - 180, width, height)
-
-
-def _median(values: FloatArray, mass: FloatArray) -> float:
-    order = np.argsort(values, kind="stable")
-    running = np.cumsum(mass[order])
-    if running[-1] <= 0:
-        raise ParameterError("weights are all 0")
-    return float(values[order][np.searchsorted(running, running[-1] / 2)])
-
-
-def _quarter(
-    u: FloatArray, v: FloatArray, mass: FloatArray, columns: int, rows: int, regions: int, max_depth: int
-) -> FloatArray:
-    """Quarter the heaviest cell while the limit allows; return west, south, side in units of a base cell."""
-    base = np.floor(v).astype(np.int64) * columns + np.floor(u).astype(np.int64)
-    order = np.argsort(base, kind="stable")
-    starts = np.searchsorted(base[order], np.arange(columns * rows + 1))
-    heap: list[tuple[float, int, float, float, int, IntArray]] = []
-    for cell in range(columns * rows):
-        members = order[starts[cell] : starts[cell + 1]]
-        row, column = divmod(cell, columns)
-        # The running number breaks ties, so that the result depends on nothing but the counts.
-        heap.append((-float(mass[members].sum()), cell, float(column), float(row), 0, members))
-    heapq.heapify(heap)
-    done: list[tuple[float, float, float]] = []
-    serial = len(heap)
-    while heap and len(heap) + len(done) + 3 <= regions and heap[0][0] < 0:
-        _, _, west, south, depth, members = heapq.heappop(heap)
-        if depth >= max_depth:
-            done.append((west, south, 0.5**depth))
-            continue
-        side = 0.5 ** (depth + 1)
-        east_half, north_half = u[members] >= west + side, v[members] >= south + side
-        for north in (False, True):
-            for east in (False, True):
-                part = members[(east_half == east) & (north_half == north)]
-                heapq.heappush(
-                    heap,
-                    (
-                        -float(mass[part].sum()),
-                        serial,
-                        west + east * side,
-                        south + north * side,
-                        depth + 1,
-                        part,
-                    ),
-                )
-                serial += 1
-    done.extend((west, south, 0.5**depth) for _, _, west, south, depth, _ in heap)
-    return np.array(done)
-
-
-def _index_cells(box: Box, cell_km: float, cells: FloatArray) -> _Grid:
-    """Build the two-level raster, and with it the proof that the cells tile the box exactly once."""
-    columns, rows = _shape(box, cell_km)
-    west = (cells[:, 0] - box.west) / cell_km
-    south = (cells[:, 1] - box.south) / cell_km
-    level = -np.log2(cells[:, 2] / cell_km)
-    depth = np.rint(level).astype(np.int64)
-    if (np.abs(level - depth) > 1e-6).any() or depth.min() < 0 or depth.max() > 16:
-        raise SpaceError(f"the side of every cell must be {cell_km:g} km halved 0 to 16 times")
-    # Edges are whole multiples of the cell's own side; rounding them makes the look-up exact.
-    i, j = np.rint(west * 2.0**depth).astype(np.int64), np.rint(south * 2.0**depth).astype(np.int64)
-    if (np.abs(west * 2.0**depth - i) > 1e-6).any() or (np.abs(south * 2.0**depth - j) > 1e-6).any():
-        raise SpaceError("every cell must start at a multiple of its side")
-    column, row = i >> depth, j >> depth
-    if (i < 0).any() or (j < 0).any() or (column >= columns).any() or (row >= rows).any():
-        raise SpaceError("a cell lies outside the box")
-    base = row * columns + column
-    finest = np.zeros(columns * rows, dtype=np.int64)
-    np.maximum.at(finest, base, depth)
-    offset = np.concatenate([[0], np.cumsum(4**finest)])
-    if offset[-1] > 50_000_000:
-        raise SpaceError("the cells are too fine for the box: quarter them less often")
-    raster = np.full(offset[-1], -1, dtype=np.int64)
-    for cell in range(cells.shape[0]):
-        d, scale = int(depth[cell]), 1 << int(finest[base[cell]])
-        step = scale >> d
-        block = raster[offset[base[cell]] : offset[base[cell] + 1]].reshape(scale, scale)
-        y = (int(j[cell]) - (int(row[cell]) << d)) * step
-        x = (int(i[cell]) - (int(column[cell]) << d)) * step
-        if (block[y : y + step, x : x + step] >= 0).any():
-            raise SpaceError(f"cell {cell} overlaps another one")
-        block[y : y + step, x : x + step] = cell
-    if (raster < 0).any():
-        raise SpaceError("the cells leave a hole in the box")
-    return _Grid(columns, rows, frozen(finest), frozen(offset[:-1]), frozen(raster))

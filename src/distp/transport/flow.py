@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from distp.transport.compiled import compiled
+from distp.compiled import compiled
 from distp.transport.nearness import distance, find, remove, summarise, within
 
 FEW = 16  # points that are looked at one by one rather than in a tree

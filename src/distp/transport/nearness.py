@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from distp.transport.compiled import compiled
+from distp.compiled import compiled
 
 
 @compiled

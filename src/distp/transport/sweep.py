@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from distp.transport.compiled import compiled
+from distp.compiled import compiled
 
 
 @compiled

@@ -9,9 +9,9 @@ from numba import njit
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile at the first call; in an installation without any writable cache, in every process anew."""
+    """Compile at the first call, to run beside other threads; without any writable cache, in every process anew."""
     try:
-        made: Callable[..., Any] = njit(cache=True)(function)
+        made: Callable[..., Any] = njit(cache=True, nogil=True)(function)
     except RuntimeError:  # numba found no folder to write to
-        made = njit(function)
+        made = njit(nogil=True)(function)
     return made

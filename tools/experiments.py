@@ -1,0 +1,207 @@
+"""Run ``distp reproduce`` on the sets that this project is tried on, and keep the aggregates.
+
+Usage: python tools/experiments.py SHARED_FOLDER [--out docs/experiments] [--only NAME] [--quick]
+
+The sets are real check-ins that may not be passed on; they are read from SHARED_FOLDER, brought into files in a temporary
+folder, and only aggregates are written. What is too small for a held-out number is not run, and said to be so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from distp.errors import DistpError
+
+SEED = 20261130
+LEAST_PEOPLE, LEAST_CHECK_INS = 10, 300  # of each class in each half: below, a held-out number is noise
+BOX = 12.0, 11.0
+
+
+@dataclass(frozen=True)
+class Study:
+    """One run of ``distp reproduce``."""
+
+    name: str
+    title: str
+    files: list[Path]
+    words: list[str]
+
+
+def new_york_193(shared: Path, _: Path) -> Study:
+    """Return the check-ins of the 193 most active people of TSMC2014."""
+    return Study(
+        "new-york-193",
+        "New York, Foursquare, 193 people",
+        [shared / "foursquare_nyc_193users/checkins.csv.gz"],
+        [*options("home", "workplace", "morning"), "--user", "user_id", "--time", "local_time", "--city", "New York"],
+    )
+
+
+def new_york_1083(shared: Path, place: Path) -> Study:
+    """Return the visits of 1,083 people to the more popular places, from their minutes since the first check-in."""
+    visits = np.load(shared / "stan_nyc_1083users/NYC.npy")
+    places = np.load(shared / "stan_nyc_1083users/NYC_POI.npy")
+    lat, lon = np.zeros(int(places[:, 0].max()) + 1), np.zeros(int(places[:, 0].max()) + 1)
+    lat[places[:, 0].astype(int)], lon[places[:, 0].astype(int)] = places[:, 1], places[:, 2]
+    start = np.datetime64("2012-04-03T18:00:00", "us")
+    times = start + (visits[:, 2] - 1).astype("timedelta64[m]")
+    frame = pl.DataFrame(
+        {"user": visits[:, 0], "utc": times, "lat": lat[visits[:, 1]], "lon": lon[visits[:, 1]]}
+    ).with_columns(pl.col("utc").dt.replace_time_zone("UTC"))
+    path = place / "new_york_1083.parquet"
+    frame.write_parquet(path)
+    words = [*options("morning", "weekday"), "--user", "user", "--time", "utc", "--zone", "America/New_York"]
+    return Study("new-york-1083", "New York, Foursquare, 1,083 people", [path], [*words, "--city", "New York"])
+
+
+def citi_bike(shared: Path, _: Path) -> Study:
+    """Return 10,000 trips of one week."""
+    return Study(
+        "citi-bike",
+        "New York, Citi Bike, trips of a week",
+        [shared / "citibike_2018_gender_10k/sample-data.csv"],
+        [*options("gender", "member"), "--city", "New York"],
+    )
+
+
+def tokyo_foursquare(shared: Path, _: Path) -> Study:
+    """Return the first 13 hours of TSMC2014 Tokyo."""
+    return Study(
+        "tokyo-foursquare",
+        "Tokyo, Foursquare, 13 hours",
+        [shared / "tokyo_foursquare_samples/dataset_TSMC2014_TKY_first2000.csv"],
+        [*options("morning", "workplace", "home"), "--city", "Tokyo"],
+    )
+
+
+def tokyo_visitors(shared: Path, _: Path) -> Study:
+    """Return the sample of WWW2019 that says who is a visitor."""
+    return Study(
+        "tokyo-visitors",
+        "Tokyo, Foursquare, natives and visitors",
+        [shared / "tokyo_foursquare_samples/data_com_city.csv"],
+        [*options("resident: user_label = 'native'"), "--user", "userId", "--city", "Tokyo"],
+    )
+
+
+def gowalla_brightkite(city: str, ahead: int) -> Callable[[Path, Path], Study]:
+    """Return a study of both sets in one city; their people are different people, and their clocks UTC."""
+
+    def make(shared: Path, place: Path) -> Study:
+        frames = []
+        for number, name in enumerate(("Gowalla", "Brightkite")):
+            frame = pl.read_parquet(shared / f"gowalla_brightkite_300users_world/{name}.parquet")
+            days = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+            at = pl.col("space").cast(pl.String).str.split(" ")
+            day = pl.col("day").replace_strict(days, range(7), return_dtype=pl.Int64)
+            minutes = day * 1440 + pl.col("time") + 60 * ahead
+            frames.append(
+                frame.select(
+                    user=pl.col("label") + number * 1_000_000,
+                    lat=at.list.get(0).cast(pl.Float64),
+                    lon=at.list.get(1).cast(pl.Float64),
+                    hour=minutes // 60 % 24,
+                    weekday=minutes // 1440 % 7 + 1,
+                )
+            )
+        slug = city.lower()
+        path = place / f"{slug}.parquet"
+        pl.concat(frames).write_parquet(path)
+        words = [*options("morning", "weekday"), "--user", "user", "--city", city]
+        return Study(f"{slug}-gowalla-brightkite", f"{city}, Gowalla and Brightkite", [path], words)
+
+    return make
+
+
+STUDIES = [
+    new_york_193,
+    new_york_1083,
+    citi_bike,
+    tokyo_foursquare,
+    tokyo_visitors,
+    gowalla_brightkite("Tokyo", 9),
+    gowalla_brightkite("London", 0),  # the sets give no date, so summer time cannot be known: an hour is in doubt
+]
+
+
+def options(*attributes: str) -> list[str]:
+    """Return the options that name attributes."""
+    return [word for text in attributes for word in ("--attribute", text)]
+
+
+def too_small(words: list[str], files: list[Path]) -> str:
+    """Return why a study is not worth running, "" if it is: too few people or check-ins of a class in a half."""
+    from distp.cli.maps import MapOptions, area_of, make_regions
+    from distp.cli.steps import DataOptions, read, sample_attributes
+
+    def of(option: str) -> str | None:
+        return words[words.index(option) + 1] if option in words else None
+
+    attributes = [words[i + 1] for i, word in enumerate(words) if word == "--attribute"]
+    place = MapOptions(city=of("--city"))
+    area, city = area_of(place, files)
+    about = DataOptions(user=of("--user"), time=of("--time"), zone=of("--zone"))
+    check_ins = read(files, about, attributes, area, None if city is None else city.zone)
+    regions = make_regions(place, check_ins, area)
+    few = []
+    for attribute in attributes:
+        try:
+            (sample,), _, _ = sample_attributes(check_ins, regions, [attribute], nearest=False, weight="check-ins")
+        except DistpError as error:
+            few.append(str(error))
+            continue
+        for half in sample.split(SEED):
+            for label, chosen in (("with", half.holds), ("without", ~half.holds)):
+                people = LEAST_PEOPLE if half.users is None else len(set(half.users[chosen].tolist()))
+                if people < LEAST_PEOPLE or chosen.sum() < LEAST_CHECK_INS:
+                    known = "" if half.users is None else f" of {people} people"
+                    few.append(f"{sample.name}: a half holds {int(chosen.sum())} check-ins{known} {label} it")
+    return "; ".join(few)
+
+
+def main() -> None:
+    """Run every study that is large enough, attribute by attribute; say which is not."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("shared", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("docs/experiments"))
+    parser.add_argument("--only", help="name of one study")
+    parser.add_argument("--quick", action="store_true")
+    given = parser.parse_args()
+    left_out = []
+    with tempfile.TemporaryDirectory() as folder:
+        for make in STUDIES:
+            study = make(given.shared, Path(folder))
+            if given.only not in (None, study.name):
+                continue
+            attributes = [study.words[i + 1] for i, word in enumerate(study.words) if word == "--attribute"]
+            rest = study.words[2 * len(attributes) :]
+            enough = []
+            for attribute in attributes:
+                why = too_small([*options(attribute), *rest], study.files)
+                if why:
+                    left_out.append((study.title, attribute, why))
+                    print(f"not run: {study.title}, {attribute}: {why}")
+                else:
+                    enough.append(attribute)
+            if not enough:
+                continue
+            words = ["reproduce", *map(str, study.files), *options(*enough), *rest, "--seed", str(SEED)]
+            words += ["--out", str(given.out / study.name), *(["--quick"] if given.quick else [])]
+            print(f"{study.title}: {', '.join(enough)}", flush=True)
+            subprocess.run([Path(sys.executable).with_name("distp"), *words], check=True)
+    if given.only is None:
+        rows = pl.DataFrame(left_out, schema=["study", "attribute", "why"], orient="row")
+        rows.write_csv(given.out / "not-run.csv")
+
+
+if __name__ == "__main__":
+    main()
