@@ -23,7 +23,7 @@ from distp.experiments.calibrated import Design, Designer
 from distp.experiments.costs import costs
 from distp.experiments.curves import distinct_guess
 from distp.experiments.families import laplace_tuples, plain_tuples
-from distp.experiments.measure import epsilon_at, fewest, fewest_by_theorem3
+from distp.experiments.measure import beta_of, epsilon_at, fewest, fewest_by_theorem3
 from distp.experiments.records import (
     DISTINCT,
     FAILS,
@@ -334,6 +334,11 @@ class TestExact:
         for target in (0.3, 1.0):
             plain = next(k for k in range(1, 9999) if theorem3_epsilon(k, 50, 0.03, 0.01) <= target)
             assert fewest_by_theorem3(50, 0.03, target, 0.01, 9999) == plain
+
+    def test_beta_is_the_largest_probability_under_either_law(self):
+        pair = Pair("x", np.array([0.7, 0.2, 0.1]), np.array([0.1, 0.5, 0.4]))
+        swapped = Pair("x", pair.q, pair.p)
+        assert beta_of(Identity(3), pair) == beta_of(Identity(3), swapped) == 0.7
 
     def test_a_guess_for_distinct_dummies_stays_in_range(self):
         assert distinct_guess(None, 26) == 25
@@ -715,7 +720,7 @@ class TestRun:
         known = [row.balanced for row in result.attacks if row.attribute == "home" and row.mechanism == NONE]
         assert max(row.balanced for row in bare.values()) < min(known)
 
-    def test_the_same_seed_gives_the_same_bytes_and_another_other_samples(self, result, regions, sample, tmp_path):
+    def test_the_same_seed_gives_the_same_bytes(self, result, regions, sample, tmp_path):
         # Alone, and with the same numbers as beside another attribute.
         again = reproduce([sample], regions, CITY, SETTINGS)
         result = replace(only(result, "home"), claims=again.claims)
@@ -728,20 +733,34 @@ class TestRun:
         for name in files:
             if name != "times.csv":
                 assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
-        other = replace(SETTINGS, seed=8, targets=(1.0,), dummies_grid=(3,), distinct_grid=(2,), epsilon_grid=(3.0,))
-        elsewhere = reproduce([sample], regions, CITY, other)
-        mine = [
-            row
-            for row in result.curves
-            if (row.attribute, row.evaluated, row.curve, row.dummies) == ("home", "train", "dummies", 3)
-        ]
-        theirs = [
-            row for row in elsewhere.curves if (row.evaluated, row.curve, row.dummies) == ("train", "dummies", 3)
-        ]
-        finite = [{row.empirical for row in rows if row.empirical < math.inf} for rows in (mine, theirs)]
-        assert finite[0]
-        assert finite[0].isdisjoint(finite[1])
         self.check_files(tmp_path / "one", result)
+
+    def test_simulations_follow_the_seed_and_the_attacker_learnt_from_train(self, result, regions, sample):
+        made = parts.divide(sample, CITY, SETTINGS.seed)
+        tuples = laplace_tuples(regions, 3, SETTINGS.base_epsilon, SETTINGS.radius)
+        for part in ("train", "test"):
+            (row,) = [
+                r
+                for r in result.curves
+                if (r.attribute, r.curve, r.mechanism, r.dummies, r.evaluated) == ("home", "dummies", RL, 3, part)
+            ]
+            found = [
+                sampled_epsilon(tuples, made.pairs[part], SETTINGS.delta, SETTINGS.samples, derived(seed, *words))
+                for seed in (SETTINGS.seed, SETTINGS.seed + 1)
+                for words in [("home", "dummies", RL, 3, part)]
+            ]
+            assert (row.quantile, row.empirical) == (found[0].quantile, found[0].empirical)
+            assert found[0].empirical != found[1].empirical
+        for part, trained in (("train", "train"), ("test", "train"), ("all", "all")):
+            (hit,) = [
+                r
+                for r in result.attacks
+                if (r.attribute, r.mechanism, r.target, r.dummies, r.evaluated) == ("home", RL, None, 3, part)
+            ]
+            seed = derived(SETTINGS.seed, "attack", "home", RL, 3, None, part)
+            seen = guess(tuples, made.pairs[trained], made.samples[part], SETTINGS.reports, seed)
+            assert (hit.seen_balanced, hit.seen_recognised) == (seen.balanced[0], seen.recognised[0])
+            assert hit.trained_on == trained
 
     def check_files(self, folder, result):
         page = (folder / "index.html").read_text(encoding="utf-8")

@@ -39,6 +39,14 @@ class MapOptions:
             raise ParameterError("--regions and --cap exclude each other")
         if self.kind != "quadtree" and (self.regions is not None or self.cap is not None):
             raise ParameterError(f"--regions and --cap are for --map quadtree, not {self.kind!r}")
+        if self.kind.startswith("h3:") and not self.kind.removeprefix("h3:").isdecimal():
+            raise ParameterError(f"--map h3:RESOLUTION needs a whole number, got {self.kind!r}")
+        for path in (self.outlines, self.mask):
+            if path is not None and not path.is_file():
+                what = (
+                    "--mask must be" if path is self.mask else "--map must be 'quadtree', 'grid', 'h3:RESOLUTION' or"
+                )
+                raise ParameterError(f"{what} a GeoJSON file that is there, got '{path}'")
 
     @property
     def outlines(self) -> Path | None:
@@ -73,10 +81,7 @@ def make_regions(options: MapOptions, check_ins: CheckIns, area: Box | None) -> 
     if options.kind == "grid":
         return _bounded(Regions.grid(area, options.cell_km, options.ring_km, mask))
     if options.kind.startswith("h3:"):
-        resolution = options.kind.removeprefix("h3:")
-        if not resolution.isdecimal():
-            raise ParameterError(f"--map h3:RESOLUTION needs a whole number, got {options.kind!r}")
-        return _bounded(Regions.h3(area, int(resolution), options.ring_km, mask))
+        return _bounded(Regions.h3(area, int(options.kind.removeprefix("h3:")), options.ring_km, mask))
     return _bounded(
         Regions.quadtree(
             check_ins.lat,
@@ -92,10 +97,6 @@ def make_regions(options: MapOptions, check_ins: CheckIns, area: Box | None) -> 
 
 
 def _regions_of(path: Path) -> Regions:
-    if not path.is_file():
-        raise ParameterError(
-            f"--map must be 'quadtree', 'grid', 'h3:RESOLUTION' or a GeoJSON file that is there, got '{path}'"
-        )
     return _bounded(Regions.polygons(read_outlines(path)))
 
 

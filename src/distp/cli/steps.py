@@ -89,7 +89,7 @@ def read_lines(check_ins: CheckIns) -> list[str]:
     here = check_ins.frame.height
     usable = f"{here:,} usable{people}"
     if check_ins.elsewhere:
-        usable = f"{here:,} usable in the area{people}, {check_ins.elsewhere:,} elsewhere"
+        usable = f"{here:,} usable in or near the area{people}, {check_ins.elsewhere:,} elsewhere"
     kind = "" if check_ins.format in GENERIC else f" ({check_ins.format})"
     lines = [f"{check_ins.path}{kind}: {check_ins.rows:,} rows, {usable}"]
     lines += [f"set aside: {kind}" for kind in check_ins.set_aside]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -127,9 +126,9 @@ class Tally:
         """All rows counted."""
         return sum(self.counts.values())
 
-    def found(self, order: Sequence[str] = ()) -> tuple[SetAside, ...]:
-        """Return the counts, in the given order of reasons, the others behind."""
-        ranked = sorted(self.counts, key=lambda reason: order.index(reason) if reason in order else len(order))
+    def found(self) -> tuple[SetAside, ...]:
+        """Return the counts, the most frequent reason first."""
+        ranked = sorted(self.counts, key=lambda reason: (-self.counts[reason], reason))
         return tuple(
             SetAside(
                 reason,

@@ -270,7 +270,7 @@ def summary_figure(experiments: Sequence[Experiment]) -> Figure:
             if name in train:
                 axes[0].plot(train[name].loss, place, MARKS[name], color=INK[name], ms=6, clip_on=False)
             if name in test and test[name].realised_epsilon < math.inf:
-                axes[1].plot(max(test[name].realised_epsilon, 1e-2), place, MARKS[name], color=INK[name], ms=6)
+                axes[1].plot(test[name].realised_epsilon, place, MARKS[name], color=INK[name], ms=6)
         _success_marks(axes[2], place, one, attribute)
         for row in one.dummies:
             if row.attribute == attribute and row.target == 1 and row.evaluated == "train":

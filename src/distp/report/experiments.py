@@ -69,7 +69,8 @@ SUMMARY = (
     "Every attribute of every city at the paper's working point, ε = 1. First panel: calibrated on the train "
     "people. Second: what that epsilon is on the test people (missing: infinite). Third: the paper's attack "
     "success rate for tuples calibrated to ε = 1, on test people. Fourth: the least number of dummies (for the "
-    "restricted Laplace base of the settings); Theorem 3 is missing where it needs more than was searched."
+    "restricted Laplace base of the settings; none is drawn as one); Theorem 3 is missing where it needs more "
+    "than was searched."
 )
 
 
