@@ -22,7 +22,6 @@ from distp.experiments import Settings, claims, parts, reproduce
 from distp.experiments.calibrated import Design, Designer
 from distp.experiments.costs import costs
 from distp.experiments.curves import distinct_guess
-from distp.experiments.families import laplace_tuples, plain_tuples
 from distp.experiments.measure import beta_of, epsilon_at, fewest, fewest_by_theorem3
 from distp.experiments.records import (
     DISTINCT,
@@ -48,6 +47,7 @@ from distp.experiments.simulate import (
     quantile_epsilon,
     sampled_epsilon,
 )
+from distp.experiments.tuples import laplace_tuples, plain_tuples
 from distp.mechanisms import Channel, Identity, PlanarLaplace, RestrictedLaplace, Tupling
 from distp.privacy import delta, epsilon, theorem3_epsilon
 from distp.release.sampling import Seeded

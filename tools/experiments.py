@@ -2,8 +2,8 @@
 
 Usage: python tools/experiments.py SHARED_FOLDER [--out docs/experiments] [--only NAME] [--quick]
 
-The sets are real check-ins that may not be passed on; they are read from SHARED_FOLDER, brought into files in a temporary
-folder, and only aggregates are written. What is too small for a held-out number is not run, and said to be so.
+The sets are real check-ins that may not be passed on; they are read from SHARED_FOLDER, brought into files of a
+temporary folder, and only aggregates are written. What is too small for a held-out number is not run, and said to be.
 """
 
 from __future__ import annotations

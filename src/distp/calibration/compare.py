@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from numpy.typing import ArrayLike
 
 from distp.attacks import attack_success
 from distp.calibration.calibrate import Progress, calibrate
+from distp.calibration.families import families, scaled_laplace, units
 from distp.calibration.feasibility import Target, weakest
 from distp.certificates.certificate import mean_law
 from distp.checks import count, nonnegative, probability
@@ -19,13 +19,10 @@ from distp.mechanisms import (
     Coupling,
     Identity,
     Mechanism,
-    PlanarGaussian,
-    PlanarLaplace,
-    RandomizedResponse,
     RestrictedLaplace,
     Tupling,
 )
-from distp.privacy import Bracket, coupling_delta, metric_epsilon
+from distp.privacy import Bracket, coupling_delta
 from distp.privacy import delta as exact_delta
 from distp.privacy.bracket import largest
 from distp.spaces import Regions, Space
@@ -104,30 +101,8 @@ def compare(
     delta, max_dummies = probability(delta, "delta"), count(max_dummies, "max_dummies")
     inputs = space.inputs if isinstance(space, Regions) else space
     law = mean_law(pairs) if prior is None else prior
-    lengths = inputs.distances(space)
-    unit, per = _units(space)
-    shortest, longest = float(lengths[lengths > 0].min()), float(lengths.max())
-    families: dict[str, tuple[Callable[[float], Mechanism], float, float, Callable[[float], str]]] = {
-        "RR": (
-            lambda e: RandomizedResponse(inputs, e, space),
-            0.0,
-            math.log(len(space)) + 40,
-            lambda e: f"ε = {e:.3g}",
-        ),
-        "PL": (
-            lambda e: PlanarLaplace(inputs, e, space),
-            0.0,
-            60 / shortest,
-            lambda e: f"ε = {e:.3g}{per}",
-        ),
-        # Parametrised by precision 1/sigma, so that larger means less noise as for the others.
-        "PG": (
-            lambda s: PlanarGaussian(inputs, 1 / s, space),
-            1e-3 / longest,
-            60 / shortest,
-            lambda s: f"σ = {1 / s:.3g}{unit}",
-        ),
-    }
+    unit, per = units(space)
+    known = families(inputs, space)
     furthest = max(wasserstein_inf(pair.p, pair.q, inputs).value for pair in pairs)
     aware = _coupled(pairs[0], inputs, space) if len(pairs) == 1 else None
     rows = []
@@ -143,34 +118,22 @@ def compare(
                 ).mechanism
                 mechanism, words, dummies = found, describe(found), found.dummies
             elif name == "PL/W_inf":
-                mechanism = _scaled_laplace(inputs, space, target.epsilon, furthest)
+                mechanism = scaled_laplace(inputs, space, target.epsilon, furthest)
                 words = f"ε = {mechanism.epsilon:.3g}{per}, W∞ = {furthest:.3g}{unit}"
             elif name == "coupling":
                 if aware is not None:
                     rows.append(replace(aware, epsilon=target.epsilon, delta=delta))
             else:
-                make, low, high, say = families[name]
-                result = weakest(make, target, low, high)
+                family = known[name]
+                result = weakest(family.weaker, target, family.low, family.high)
                 if result is not None:
-                    mechanism, words = result[1], say(result[0])
+                    mechanism, words = result[1], family.words(family.ordered(result[0]))
             if mechanism is not None:
                 rows.append(_row(name, mechanism, words, dummies, pairs, target, law))
             done += 1
             if progress:
                 progress(done, steps)
     return rows
-
-
-def _scaled_laplace(inputs: Space, outputs: Space, epsilon: float, furthest: float) -> PlanarLaplace:
-    """Return the planar Laplace whose rate of extended DP, times ``furthest``, is ``epsilon`` or a little less."""
-    asked = epsilon / furthest if furthest > 0 else 0.0
-    rate = asked
-    while True:
-        made = PlanarLaplace(inputs, rate, outputs)
-        realised = metric_epsilon(made).upper
-        if realised == 0 or 0.999 * asked <= realised <= asked:
-            return made
-        rate *= asked / realised * (1 - 1e-4)  # nearly proportional to the parameter: two or three rounds
 
 
 def _coupled(pair: Pair, inputs: Space, outputs: Space) -> Compared:
@@ -181,7 +144,7 @@ def _coupled(pair: Pair, inputs: Space, outputs: Space) -> Compared:
         mechanism="coupling",
         epsilon=0.0,
         delta=0.0,
-        parameter=f"device knows the attribute, W₁ = {sum(made.distances):.3g}{_units(outputs)[0]}",
+        parameter=f"device knows the attribute, W₁ = {sum(made.distances):.3g}{units(outputs)[0]}",
         dummies=0,
         loss=sum(made.distances) / 2,
         realised=told,
@@ -197,16 +160,11 @@ def describe(mechanism: Mechanism) -> str:
     if isinstance(base, Identity):
         words = "true region"
     elif isinstance(base, RestrictedLaplace):
-        unit, per = _units(base.outputs)
+        unit, per = units(base.outputs)
         words = f"restricted Laplace (ε_A = {base.epsilon:.3g}{per}, r = {base.radius:.3g}{unit})"
     else:
         words = "tabulated channel" if isinstance(base, Channel) else type(base).__name__
     return f"{words} among {mechanism.dummies} dummies"
-
-
-def _units(space: Space) -> tuple[str, str]:
-    """Return how to write a distance, and a quantity per distance, on this space."""
-    return (" km", "/km") if isinstance(space, Regions) else ("", " per unit of distance")
 
 
 def _row(

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from distp.experiments.calibrated import Design
 from distp.experiments.curves import Varied
-from distp.experiments.families import plain_tuples
 from distp.experiments.measure import epsilon_at, success
 from distp.experiments.parts import Parts
 from distp.experiments.records import DISTINCT, NONE, PARTS, AttackPoint
 from distp.experiments.settings import Settings, derived
 from distp.experiments.simulate import guess
+from distp.experiments.tuples import plain_tuples
 from distp.mechanisms import Mechanism
 from distp.spaces import Regions
 

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 
 from distp.calibration import calibrate
 from distp.calibration.compare import describe
+from distp.calibration.families import SINGLE, families, scaled_laplace
 from distp.calibration.feasibility import Target, weakest
 from distp.certificates.certificate import mean_law
 from distp.checks import FloatArray
 from distp.distributions import Pair
 from distp.experiments.curves import distinct_guess
-from distp.experiments.families import SINGLE, families, plain_tuples, scaled_laplace
 from distp.experiments.measure import delta_at, epsilon_at, fewest, losses, success
 from distp.experiments.parts import Parts
 from distp.experiments.records import DISTINCT, IDENTITY, RL, Calibrated, Matched
 from distp.experiments.settings import CLAIMED_EPSILON, Settings
+from distp.experiments.tuples import plain_tuples
 from distp.mechanisms import Coupling, Mechanism
 from distp.privacy import Bracket, coupling_delta, coupling_epsilon
 from distp.spaces import Regions
@@ -67,12 +68,12 @@ class Designer:
         target, s = Target([self.pair], epsilon, self.settings.delta), self.settings
         found: list[Design] = []
         for name in SINGLE:
-            family = families(self.regions)[name]
+            family = families(self.regions.inputs, self.regions)[name]
             result = weakest(family.weaker, target, family.low, family.high)
             if result is not None:
                 number, mechanism = result
                 found.append(Design(name, epsilon, mechanism, family.words(family.ordered(number)), 0))
-        scaled = scaled_laplace(self.regions, epsilon, self.furthest)
+        scaled = scaled_laplace(self.regions.inputs, self.regions, epsilon, self.furthest)
         words = f"ε = {scaled.epsilon:.3g}/km, W∞ = {self.furthest:.3g} km"
         found.append(Design(THEOREM2, epsilon, scaled, words, 0))
         best = calibrate(
@@ -186,7 +187,7 @@ def matched(
         if row.mechanism != RL or row.evaluated != "test":
             continue
         rows.append(Matched(city, parts.name, RL, row.target, row.realised_epsilon, row.parameter, row.loss))
-        for name, family in families(regions).items():
+        for name, family in families(regions.inputs, regions).items():
             if row.realised_epsilon == float("inf"):
                 number, made = family.high, family.weaker(family.high)
             else:

@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy import sparse
 
+from distp.calibration.families import SINGLE
 from distp.experiments.calibrated import Design
-from distp.experiments.families import SINGLE, laplace_tuples, plain_tuples
 from distp.experiments.records import DISTINCT, IDENTITY, RL, Cost, Time
 from distp.experiments.settings import CLAIMED_EPSILON, Settings
 from distp.experiments.simulate import Drawer
+from distp.experiments.tuples import laplace_tuples, plain_tuples
 from distp.mechanisms import Mechanism, Tupling
 from distp.release.sampling import SystemEntropy
 from distp.release.weights import Weights

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
+from distp.calibration.families import families
 from distp.calibration.feasibility import Target
 from distp.distributions import Pair
 from distp.errors import MechanismError
-from distp.experiments.families import families, laplace_tuples, plain_tuples
 from distp.experiments.measure import (
     beta_of,
     epsilon_at,
@@ -21,6 +21,7 @@ from distp.experiments.parts import Parts
 from distp.experiments.records import DISTINCT, HELD, IDENTITY, PARTS, RL, CurvePoint, DummiesNeeded, LossPoint
 from distp.experiments.settings import CLAIMED_EPSILON, Settings, derived
 from distp.experiments.simulate import sampled_epsilon
+from distp.experiments.tuples import laplace_tuples, plain_tuples
 from distp.mechanisms import Mechanism, Tupling
 from distp.privacy import theorem3_epsilon
 from distp.spaces import Regions
@@ -168,7 +169,7 @@ def loss_points(
     """Return epsilon and loss over each mechanism's own parameter; tuples are those of the curves."""
     rows = []
     grids = {"RR": settings.response_grid, "PL": settings.laplace_grid, "PG": settings.gaussian_grid}
-    for name, family in families(regions).items():
+    for name, family in families(regions.inputs, regions).items():
         for value in grids[name]:
             made = family.make(value)
             for part in PARTS:

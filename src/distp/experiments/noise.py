@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from distp.experiments.calibrated import Design
-from distp.experiments.families import laplace_tuples, plain_tuples
 from distp.experiments.measure import epsilon_at, success
 from distp.experiments.parts import HALVES, Parts
 from distp.experiments.records import DISTINCT, IDENTITY, NONE, RL, NoiseFloor
 from distp.experiments.settings import Settings
+from distp.experiments.tuples import laplace_tuples, plain_tuples
 from distp.mechanisms import Mechanism
 from distp.spaces import Regions
 

@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 
 from distp.experiments import Experiment
 from distp.experiments.records import DISTINCT, IDENTITY, NONE, RL, AttackPoint, Calibrated, CurvePoint
-from distp.report.figures import COLOURS, NAMES, _plain_ticks, _short, _tidy
+from distp.report.figures import COLOURS, NAMES, plain_ticks, short, tidy
 
 INK = {
     **COLOURS,
@@ -61,11 +61,11 @@ def epsilon_figure(experiment: Experiment) -> Figure:
             low = min([0.05, *finite])
             ax.set_ylim(max(0.8 * low, 0.004), top)
             values = {point.parameter for point in mine if point.curve == curve}
-            _plain_ticks(ax, [tick for tick in TICKS[curve] if min(values) <= tick <= max(values)] or sorted(values))
-            _tidy(ax)
+            plain_ticks(ax, [tick for tick in TICKS[curve] if min(values) <= tick <= max(values)] or sorted(values))
+            tidy(ax)
             if line == len(experiment.attributes) - 1:
                 ax.set_xlabel(TITLES[curve])
-        axes[line][0].set_ylabel(f"{_short(attribute, 24)}\nε at δ = {experiment.settings.delta:g}")
+        axes[line][0].set_ylabel(f"{short(attribute, 24)}\nε at δ = {experiment.settings.delta:g}")
     handles = [
         *(Line2D([], [], color=INK[name], label=WORDS[name]) for name in (RL, IDENTITY, DISTINCT)),
         Line2D([], [], color="black", label="exact, train people"),
@@ -125,12 +125,12 @@ def attack_figure(experiment: Experiment) -> Figure:
             ax.axhline(0.5, color="#bbbbbb", lw=1)
             ax.axvline(1, color="#bbbbbb", lw=1)
             ax.set_xscale("log")
-            _plain_ticks(ax, _within(EPSILON_TICKS, [p.epsilon for p in mine if p.evaluated in DASH]))
+            plain_ticks(ax, _within(EPSILON_TICKS, [p.epsilon for p in mine if p.evaluated in DASH]))
             ax.set_ylim(0.3, 1.0)
-            ax.set_ylabel(f"{_short(attribute, 24)}\n{title}" if column == 0 else title)
+            ax.set_ylabel(f"{short(attribute, 24)}\n{title}" if column == 0 else title)
             if line == len(experiment.attributes) - 1:
                 ax.set_xlabel(f"ε at δ = {experiment.settings.delta:g} on the same people")
-            _tidy(ax)
+            tidy(ax)
     handles = [
         Line2D([], [], color=INK[RL], label=WORDS[RL]),
         Line2D([], [], color=INK[IDENTITY], label=WORDS[IDENTITY]),
@@ -181,15 +181,15 @@ def loss_figure(experiment: Experiment) -> Figure:
             ]
             least = min([0.05, *(value for value in marks if value > 0)])
             ax.set_xscale("log")
-            _plain_ticks(ax, [tick for tick in EPSILON_TICKS if tick >= least])
+            plain_ticks(ax, [tick for tick in EPSILON_TICKS if tick >= least])
             ax.set_xlim(0.8 * least, 6)
             ax.set_ylim(bottom=0)
             if line == 0:
                 ax.set_title("train people (in-sample)" if part == "train" else "test people (held out)", fontsize=10)
             if line == len(experiment.attributes) - 1:
                 ax.set_xlabel(f"ε at δ = {experiment.settings.delta:g} on these people")
-            _tidy(ax)
-        axes[line][0].set_ylabel(f"{_short(attribute, 24)}\nexpected loss (km)")
+            tidy(ax)
+        axes[line][0].set_ylabel(f"{short(attribute, 24)}\nexpected loss (km)")
     handles = [Line2D([], [], color=INK[name], marker=MARKS[name], ms=5, label=WORDS[name]) for name in SHOWN]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     return figure
@@ -218,9 +218,9 @@ def held_out_figure(experiment: Experiment) -> Figure:
             _line(ax, [(x, y) for x, y in chance if x is not None], color="#aaaaaa", ls=style, lw=1.5)
         ax.set_xscale("log")
         ax.set_yscale("log")
-        _plain_ticks(ax, targets)
-        ax.set_ylabel(f"{_short(attribute, 24)}\nε on test people")
-        _tidy(ax)
+        plain_ticks(ax, targets)
+        ax.set_ylabel(f"{short(attribute, 24)}\nε on test people")
+        tidy(ax)
     axes[-1][0].set_xlabel("ε that the mechanism was calibrated to on train people")
     handles = [Line2D([], [], color=INK[name], marker=MARKS[name], ms=5, label=WORDS[name]) for name in SHOWN]
     handles += [Line2D([], [], color="black", lw=0.8, label="as on the train people")]
@@ -249,10 +249,10 @@ def cost_figure(experiment: Experiment) -> Figure:
         ax.invert_yaxis()
         ax.set_xscale("log")
         most = max(max(row.bytes_dense, row.bytes_release) for row in rows) / 1000
-        _plain_ticks(ax, [m * 10.0**d for d in range(-2, 7) for m in (1, 2, 5) if m * 10.0**d <= most])
+        plain_ticks(ax, [m * 10.0**d for d in range(-2, 7) for m in (1, 2, 5) if m * 10.0**d <= most])
         ax.set_xlim(0.5 * min(row.bytes_held for row in rows) / 1000, 1.2 * most)
-        ax.set_title(_short(attribute, 40), fontsize=10, loc="left")
-        _tidy(ax)
+        ax.set_title(short(attribute, 40), fontsize=10, loc="left")
+        tidy(ax)
     axes[-1][0].set_xlabel("kilobytes")
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
@@ -280,7 +280,7 @@ def summary_figure(experiments: Sequence[Experiment]) -> Figure:
                     axes[3].plot(row.theorem3, place, "*", color=GREY, ms=8)
     several = len({one.city for one in experiments}) > 1
     axes[0].set_yticks(
-        range(len(names)), [_short(f"{one.city}: {name}" if several else name, 34) for one, name in names]
+        range(len(names)), [short(f"{one.city}: {name}" if several else name, 34) for one, name in names]
     )
     axes[0].set_ylim(len(names) - 0.5, -0.5)
     axes[0].set_xlim(left=0)
@@ -295,13 +295,13 @@ def summary_figure(experiments: Sequence[Experiment]) -> Figure:
         strict=True,
     ):
         ax.set_xlabel(title)
-        _tidy(ax)
+        tidy(ax)
     axes[1].set_xscale("log")
     axes[1].axvline(1, color="black", lw=0.8)
-    _plain_ticks(axes[1], (0.5, 1, 2, 5))
+    plain_ticks(axes[1], (0.5, 1, 2, 5))
     axes[2].axvline(0.5, color="black", lw=0.8)
     axes[3].set_xscale("log")
-    _plain_ticks(axes[3], (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000))
+    plain_ticks(axes[3], (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000))
     axes[3].set_xlim(0.8, max([30, *_most_dummies(experiments)]))
     handles = [Line2D([], [], color=INK[name], marker=MARKS[name], ls="", label=WORDS[name]) for name in SHOWN]
     handles += [

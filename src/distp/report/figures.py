@@ -51,7 +51,7 @@ def map_figure(regions: Regions, pair: Pair) -> Figure:
     titles = (f"with: {pair.name}", f"without: {pair.name}")
     for ax, values, title in zip(axes[:2], (pair.p, pair.q), titles, strict=True):
         drawn = _cells(ax, regions, values, "YlGnBu", shared)
-        ax.set_title(_short(title), fontsize=10)
+        ax.set_title(short(title), fontsize=10)
     figure.colorbar(drawn, ax=axes[:2], label="probability of the region", shrink=0.75, pad=0.01)
     reach = float(np.abs(pair.p - pair.q).max()) or 1.0  # equal distributions: nothing to show, but a scale
     drawn = _cells(axes[2], regions, pair.p - pair.q, "RdBu_r", TwoSlopeNorm(0, -reach, reach))
@@ -88,13 +88,13 @@ def dummies_figure(curve: DummiesCurve, certificate: Certificate) -> Figure:
     ax.set_xscale("log")
     ax.set_yscale("log")
     last = max(k[-1], *(dummies for dummies, _ in proven)) if proven else k[-1]
-    _plain_ticks(
+    plain_ticks(
         ax, [tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000) if tick <= last]
     )
     ax.set_xlabel("number of dummies")
     ax.set_ylabel(f"ε at δ = {curve.delta:g} (less is more private)")
     ax.legend(fontsize=8, frameon=False)
-    _tidy(ax)
+    tidy(ax)
     return figure
 
 
@@ -119,12 +119,12 @@ def loss_figure(rows: Sequence[Compared], unit: str = "km") -> Figure:
             lw=2 if name == "tupling" else 1.2,
         )
     ax.set_xscale("log")
-    _plain_ticks(ax, sorted({row.epsilon for row in rows}))
+    plain_ticks(ax, sorted({row.epsilon for row in rows}))
     ax.set_ylim(bottom=0)
     ax.set_xlabel(f"ε at δ = {rows[0].delta:g} (more private to the left)")
     ax.set_ylabel(f"expected loss ({unit})")
     ax.legend(fontsize=8, frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.14))
-    _tidy(ax)
+    tidy(ax)
     return figure
 
 
@@ -164,12 +164,12 @@ def attack_figure(curve: DummiesCurve, certificate: Certificate, pair_name: str)
             color="#333333",
         )
     ax.set_xscale("log")
-    _plain_ticks(ax, k.tolist())
+    plain_ticks(ax, k.tolist())
     ax.set_ylim(0.48, max(bare, certificate.guaranteed_success) + 0.05)
     ax.set_xlabel("number of dummies (this policy's base)")
     ax.set_ylabel("balanced success")
     ax.legend(fontsize=8, frameon=False, loc="center right")
-    _tidy(ax)
+    tidy(ax)
     return figure
 
 
@@ -224,7 +224,7 @@ def _patch(regions: Regions, region: int, **style: Any) -> PathPatch:
     return PathPatch(Path.make_compound_path(*paths), **style)
 
 
-def _plain_ticks(ax: Axes, ticks: Sequence[float]) -> None:
+def plain_ticks(ax: Axes, ticks: Sequence[float]) -> None:
     ax.set_xticks(ticks)
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.xaxis.set_minor_locator(NullLocator())
@@ -237,11 +237,11 @@ def _plain_ticks(ax: Axes, ticks: Sequence[float]) -> None:
         ax.yaxis.set_minor_locator(NullLocator())
 
 
-def _tidy(ax: Axes) -> None:
+def tidy(ax: Axes) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(visible=True, which="major", color="#eeeeee", lw=0.8)
     ax.set_axisbelow(True)
 
 
-def _short(text: str, limit: int = 30) -> str:
+def short(text: str, limit: int = 30) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"

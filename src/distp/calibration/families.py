@@ -1,4 +1,4 @@
-"""The mechanisms that are compared, each by its one parameter."""
+"""The known mechanisms, each by its one parameter."""
 
 from __future__ import annotations
 
@@ -6,17 +6,9 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from distp.mechanisms import (
-    Identity,
-    Mechanism,
-    PlanarGaussian,
-    PlanarLaplace,
-    RandomizedResponse,
-    RestrictedLaplace,
-    Tupling,
-)
+from distp.mechanisms import Mechanism, PlanarGaussian, PlanarLaplace, RandomizedResponse
 from distp.privacy import metric_epsilon
-from distp.spaces import Regions
+from distp.spaces import Regions, Space
 
 SINGLE = ("RR", "PL", "PG")
 
@@ -53,64 +45,59 @@ class Family:
         return self.make(self.ordered(number))
 
 
-def families(regions: Regions) -> Mapping[str, Family]:
-    """Return the mechanisms that send one report; ranges as in `distp.calibration.compare`."""
-    inputs = regions.inputs
-    lengths = inputs.distances(regions)
+def families(inputs: Space, outputs: Space) -> Mapping[str, Family]:
+    """Return the known mechanisms that send one report."""
+    unit, per = units(outputs)
+    lengths = inputs.distances(outputs)
     positive = lengths[lengths > 0]
+    # With one place only there is no distance to go by, and any range does.
     shortest, longest = float(positive.min(initial=1.0)), float(positive.max(initial=1.0))
     return {
         "RR": Family(
             "RR",
             "ε",
-            lambda value: RandomizedResponse(inputs, value, regions),
+            lambda value: RandomizedResponse(inputs, value, outputs),
             lambda number: number,
             0.0,
-            math.log(len(regions)) + 40,
+            math.log(len(outputs)) + 40,
             lambda value: f"ε = {value:.3g}",
         ),
         "PL": Family(
             "PL",
-            "ε per km",
-            lambda value: PlanarLaplace(inputs, value, regions),
+            f"ε{per}",
+            lambda value: PlanarLaplace(inputs, value, outputs),
             lambda number: number,
             0.0,
             60 / shortest,
-            lambda value: f"ε = {value:.3g}/km",
+            lambda value: f"ε = {value:.3g}{per}",
         ),
         "PG": Family(
             "PG",
-            "σ in km",
-            lambda value: PlanarGaussian(inputs, value, regions),
-            lambda number: 1 / number,
+            f"σ in{unit}",
+            lambda value: PlanarGaussian(inputs, value, outputs),
+            lambda number: 1 / number,  # the precision: larger means less noise, as for the others
             1e-3 / longest,
             60 / shortest,
-            lambda value: f"σ = {value:.3g} km",
+            lambda value: f"σ = {value:.3g}{unit}",
         ),
     }
 
 
-def laplace_tuples(regions: Regions, dummies: int, eps_a: float, radius: float) -> Tupling:
-    """Return the paper's mechanism: a restricted Laplace report among uniform dummies."""
-    return Tupling(RestrictedLaplace(regions.inputs, eps_a, radius, regions), dummies)
+def scaled_laplace(inputs: Space, outputs: Space, epsilon: float, furthest: float) -> PlanarLaplace:
+    """Return the planar Laplace of Theorem 2: its rate of extended DP times ``furthest`` is ``epsilon`` at most.
 
-
-def plain_tuples(regions: Regions, dummies: int, replacement: bool = True) -> Tupling:
-    """Return the true region among dummies; without replacement as many as there are other regions at most."""
-    most = dummies if replacement else min(dummies, len(regions) - 1)
-    return Tupling(Identity(regions.inputs, regions), most, replacement=replacement)
-
-
-def scaled_laplace(regions: Regions, epsilon: float, furthest: float) -> PlanarLaplace:
-    """Return the planar Laplace of Theorem 2: its rate of extended DP times ``furthest`` (km) is ``epsilon`` at most.
-
-    The least noise that the theorem allows, within a thousandth; as in `distp.calibration.compare`.
+    The least noise that the theorem allows, within a thousandth.
     """
     asked = epsilon / furthest if furthest > 0 else 0.0
     rate = asked
     while True:
-        made = PlanarLaplace(regions.inputs, rate, regions)
+        made = PlanarLaplace(inputs, rate, outputs)
         realised = metric_epsilon(made).upper
         if realised == 0 or 0.999 * asked <= realised <= asked:
             return made
         rate *= asked / realised * (1 - 1e-4)  # nearly proportional to the parameter: two or three rounds
+
+
+def units(space: Space) -> tuple[str, str]:
+    """Return how to write a distance, and a quantity per distance, on this space."""
+    return (" km", "/km") if isinstance(space, Regions) else ("", " per unit of distance")
