@@ -225,6 +225,7 @@ def _patch(regions: Regions, region: int, **style: Any) -> PathPatch:
 
 
 def plain_ticks(ax: Axes, ticks: Sequence[float]) -> None:
+    """Write plain numbers at these places below, and at 1, 2, 5 of each decade of a logarithmic axis beside."""
     ax.set_xticks(ticks)
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.xaxis.set_minor_locator(NullLocator())
@@ -238,10 +239,12 @@ def plain_ticks(ax: Axes, ticks: Sequence[float]) -> None:
 
 
 def tidy(ax: Axes) -> None:
+    """Take away the frame's upper and right edge, and draw a pale grid."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(visible=True, which="major", color="#eeeeee", lw=0.8)
     ax.set_axisbelow(True)
 
 
 def short(text: str, limit: int = 30) -> str:
+    """Return a text cut to so many letters."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
