@@ -116,7 +116,8 @@ def gowalla_brightkite(city: str, ahead: int) -> Callable[[Path, Path], Study]:
         slug = city.lower()
         path = place / f"{slug}.parquet"
         pl.concat(frames).write_parquet(path)
-        words = [*options("morning", "weekday"), "--user", "user", "--city", city]
+        # Brightkite writes (0, 0) where it does not know: more than one row in a hundred.
+        words = [*options("morning", "weekday"), "--user", "user", "--city", city, "--max-bad", "0.05"]
         return Study(f"{slug}-gowalla-brightkite", f"{city}, Gowalla and Brightkite", [path], words)
 
     return make
@@ -142,6 +143,7 @@ def too_small(words: list[str], files: list[Path]) -> str:
     """Return why a study is not worth running, "" if it is: too few people or check-ins of a class in a half."""
     from distp.cli.maps import MapOptions, area_of, make_regions
     from distp.cli.steps import DataOptions, read, sample_attributes
+    from distp.data.readers import MAX_BAD
 
     def of(option: str) -> str | None:
         return words[words.index(option) + 1] if option in words else None
@@ -149,7 +151,9 @@ def too_small(words: list[str], files: list[Path]) -> str:
     attributes = [words[i + 1] for i, word in enumerate(words) if word == "--attribute"]
     place = MapOptions(city=of("--city"))
     area, city = area_of(place, files)
-    about = DataOptions(user=of("--user"), time=of("--time"), zone=of("--zone"))
+    about = DataOptions(
+        user=of("--user"), time=of("--time"), zone=of("--zone"), max_bad=float(of("--max-bad") or MAX_BAD)
+    )
     check_ins = read(files, about, attributes, area, None if city is None else city.zone)
     regions = make_regions(place, check_ins, area)
     few = []

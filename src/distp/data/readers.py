@@ -15,7 +15,7 @@ from distp.data.companions import Companions, read_companions
 from distp.data.formats import CHECK_INS, FORMATS, VENUES, check_format, recognise
 from distp.data.places import REASON, window_of
 from distp.data.plans import Asked, make_plan, with_numbers
-from distp.data.sources import BLOCK, Part, find_parts
+from distp.data.sources import BLOCK, Part, ahead, find_parts
 from distp.data.tables import Layout, geojson_frames, json_frames, parquet_frames, text_frames
 from distp.data.tidy import REMARK, ROW, Plan, finished, tidy
 from distp.data.times import check_zone
@@ -102,7 +102,7 @@ def read_check_ins(
     for number, part in enumerate(found.parts):
         plan: Plan | None = None
         start = 0
-        for frame in _frames(part, found.format, asked, block):
+        for frame in ahead(_frames(part, found.format, asked, block)):
             if plan is None:
                 plan = make_plan(part, frame, found.format, asked, has_venues=venues is not None)
             if frame.height:

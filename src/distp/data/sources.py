@@ -7,10 +7,11 @@ import io
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, BinaryIO, TypeVar
 
 from distp.errors import DataError
 
@@ -20,6 +21,7 @@ MOST_IN_MEMORY = 1 << 31  # of a file that cannot be read line by line
 MOST_PARTS = 10_000
 _HEAD = 1 << 16
 _IGNORED = ("__MACOSX/", ".")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,16 @@ def blocks(part: Part, *, quoted: bool, size: int = BLOCK) -> Iterator[bytes]:
             rest = block[cut:]
         if rest:
             yield _unix(rest if rest.endswith(b"\n") else rest + b"\n")
+
+
+def ahead(items: Iterator[T]) -> Iterator[T]:
+    """Yield what an iterator yields, making the next one while the last is used."""
+    end = object()
+    with ThreadPoolExecutor(1) as pool:
+        coming: Future[T | object] = pool.submit(next, items, end)
+        while (item := coming.result()) is not end:
+            coming = pool.submit(next, items, end)
+            yield item  # type: ignore[misc]
 
 
 def _unix(block: bytes) -> bytes:
