@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distp import Box, Regions
+from distp import Box, Pair, Regions
 from distp.data import Sample, attribute_sample, evaluate, read_check_ins
 from distp.data.attributes import columns_of
 from distp.data.formats import ALIASES, FORMATS, GENERIC
@@ -213,6 +213,8 @@ def test_what_is_wrong_with_a_sample_is_named():
         Sample("x", 2, inputs, holds).pair(-1)
     with pytest.raises(DistributionError, match="counts sum to 3"):
         Support(2, None, (1, 2))
+    with pytest.raises(DistributionError, match="3 counts of 'x', but 2 inputs"):
+        Pair("x", [0.5, 0.5], [1, 0], Support(2, None, (1, 1, 0)))
 
 
 def test_counts_by_users_reach_a_sample_from_a_file(tmp_path):

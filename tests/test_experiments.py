@@ -6,9 +6,12 @@ import csv
 import itertools
 import math
 import re
+import sys
 from dataclasses import astuple, fields, replace
+from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from distp.attacks import attack_success
@@ -805,3 +808,19 @@ class TestRun:
 
     def test_numbers_on_the_page(self):
         assert [number(v) for v in (None, math.inf, 12_345, 0.000123456)] == ["–", "∞", "12,345", "0.000123"]
+
+
+def test_the_tables_side_by_side_are_what_the_committed_results_make():
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+    import experiments_table
+
+    assert (experiments_table.HERE / "results.md").read_text() == experiments_table.results()
+
+
+def test_nothing_committed_holds_coordinates_or_a_path():
+    place = Path(__file__).parents[1] / "docs/experiments"
+    tables = list(place.rglob("*.csv"))
+    assert len(tables) > 40
+    for path in tables:
+        names = set(pl.read_csv(path, n_rows=1).columns)
+        assert not names & {"lat", "lon", "user", "venue", "time", "report", "input"}, path

@@ -118,7 +118,7 @@ MapKind = Annotated[
     typer.Option(
         "--map",
         help="'quadtree': square cells, crowded ones quartered. 'grid': square cells. 'h3:8': hexagons of that H3 "
-        "resolution (needs distp[hex]). Or a GeoJSON file: a region for each polygon.",
+        "resolution (needs the extra 'hex'). Or a GeoJSON file: a region for each polygon.",
         rich_help_panel=MAP,
     ),
 ]

@@ -67,6 +67,9 @@ class Pair:
     def __post_init__(self) -> None:
         p = distribution(self.p, None, f"p of {self.name!r}")
         q = distribution(self.q, p.size, f"q of {self.name!r}")
+        for support in (self.support_p, self.support_q):
+            if support is not None and support.counts is not None and len(support.counts) != p.size:
+                raise DistributionError(f"{len(support.counts)} counts of {self.name!r}, but {p.size} inputs")
         object.__setattr__(self, "p", frozen(p.copy()))
         object.__setattr__(self, "q", frozen(q.copy()))
 

@@ -88,9 +88,7 @@ def dummies_figure(curve: DummiesCurve, certificate: Certificate) -> Figure:
     ax.set_xscale("log")
     ax.set_yscale("log")
     last = max(k[-1], *(dummies for dummies, _ in proven)) if proven else k[-1]
-    plain_ticks(
-        ax, [tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000) if tick <= last]
-    )
+    plain_ticks(ax, [tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000) if tick <= last])
     ax.set_xlabel("number of dummies")
     ax.set_ylabel(f"ε at δ = {curve.delta:g} (less is more private)")
     ax.legend(fontsize=8, frameon=False)
