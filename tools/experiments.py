@@ -159,7 +159,7 @@ def too_small(words: list[str], files: list[Path]) -> str:
     few = []
     for attribute in attributes:
         try:
-            (sample,), _, _ = sample_attributes(check_ins, regions, [attribute], nearest=False, weight="check-ins")
+            (sample,), _ = sample_attributes(check_ins, regions, [attribute], nearest=False, weight="check-ins")
         except DistpError as error:
             few.append(str(error))
             continue

@@ -26,8 +26,9 @@ def check_target(path: str | Path, *sources: str | Path) -> None:
         raise DataError(f"cannot write {target}: there is no folder {target.parent}")
     if not os.access(target.parent, os.W_OK):
         raise DataError(f"cannot write {target}: its folder is not writable")
-    for source in sources:
-        if target.exists() and Path(source).exists() and target.samefile(source):
+    for source in map(Path, sources):
+        inside = source.iterdir() if source.is_dir() else [source]
+        if target.exists() and any(file.exists() and target.samefile(file) for file in inside):
             raise DataError(f"cannot write {target}: it is the input, which would be lost")
 
 

@@ -78,8 +78,8 @@ def run(
         ]
         nearest = loaded.outside == "nearest"
         about = steps.DataOptions(*described, max_bad, loaded.weight, loaded.smoothing)
-        check_ins = steps.read(data, about, attributes, None if nearest else loaded.regions.box)
-        samples, _, counted = steps.sample_attributes(
+        check_ins = steps.read(data, about, attributes, loaded.regions.box, nearest=nearest)
+        samples, counted = steps.sample_attributes(
             check_ins, loaded.regions, attributes, nearest=nearest, weight=loaded.weight
         )
         pairs = steps.count_pairs(samples, loaded.smoothing)

@@ -64,13 +64,10 @@ def run(
     data = steps.DataOptions(form, lat, lon, user, time, utc_offset, zone, max_bad, weight, smoothing)
     place = MapOptions(map_kind, box, center, city, size_km, cell_km, regions, cap, mask, ring_km)
     area, known_city = area_of(place, files)
-    # What lies outside is only dropped while reading where it shall not count as in the nearest region.
-    reading = None if nearest else area
-    check_ins = steps.read(files, data, attribute, reading, None if known_city is None else known_city.zone)
+    own_zone = None if known_city is None else known_city.zone
+    check_ins = steps.read(files, data, attribute, area, own_zone, nearest=nearest)
     space = make_regions(place, check_ins, area)
-    samples, conditions, counted = steps.sample_attributes(
-        check_ins, space, attribute, nearest=nearest, weight=weight
-    )
+    samples, counted = steps.sample_attributes(check_ins, space, attribute, nearest=nearest, weight=weight)
     pairs = steps.count_pairs(samples, smoothing)
     read = [*steps.read_lines(check_ins), *counted]
     if smoothing:
@@ -81,7 +78,7 @@ def run(
         say(f"{len(space)} regions, {len(space.inputs)} of them inputs")
     policy, words = steps.design(
         pairs,
-        conditions,
+        [sample.condition for sample in samples],
         space,
         epsilon=epsilon,
         delta=delta,

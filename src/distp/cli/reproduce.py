@@ -65,6 +65,8 @@ def run(
     """
     probability(delta, "delta")
     settings = Settings.quick(seed, delta=delta) if quick else Settings(seed=seed, delta=delta)
+    if any(out.resolve() in (file.resolve(), file.resolve().parent) for file in files):
+        raise ParameterError(f"--out {out} is where the check-ins are: name another folder")
     data = steps.DataOptions(form, lat, lon, user, time, utc_offset, zone, max_bad, weight)
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -78,7 +80,7 @@ def run(
         area, known = area_of(place, files)
         check_ins = steps.read(files, data, attribute, area, None if known is None else known.zone)
         space = make_regions(place, check_ins, area)
-        samples, _, counted = steps.sample_attributes(check_ins, space, attribute, nearest=False, weight=weight)
+        samples, counted = steps.sample_attributes(check_ins, space, attribute, nearest=False, weight=weight)
         title = name or "the area"
         if title in read:
             raise ParameterError(f"--city {title} is given twice")

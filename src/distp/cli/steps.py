@@ -17,7 +17,7 @@ from distp.cli.maps import MOST_REGIONS
 from distp.data import CheckIns, Sample, attribute_sample, read_check_ins
 from distp.data.attributes import columns_of, split_name
 from distp.data.formats import FORMATS, GENERIC, WORLDWIDE
-from distp.data.presets import PRESETS, resolve
+from distp.data.presets import PRESETS
 from distp.data.readers import MAX_BAD, find_format
 from distp.data.samples import WEIGHTS
 from distp.distributions import Pair
@@ -54,9 +54,15 @@ class DataOptions:
 
 
 def read(
-    files: Sequence[Path], options: DataOptions, attributes: Sequence[str], area: Box | None, zone: str | None = None
+    files: Sequence[Path],
+    options: DataOptions,
+    attributes: Sequence[str],
+    area: Box | None,
+    zone: str | None = None,
+    *,
+    nearest: bool = False,
 ) -> CheckIns:
-    """Read what the attributes need, with a progress bar."""
+    """Read what the attributes need, with a progress bar; all of it where what is outside counts too."""
     if not attributes:
         raise ParameterError("at least one --attribute is needed: what is to be hidden?")
     options.check()
@@ -77,7 +83,7 @@ def read(
             utc_offset=options.utc_offset,
             zone=options.zone or (zone if form in FORMATS else None),
             columns=needed,
-            area=area,
+            area=None if nearest else area,
             max_bad=options.max_bad,
             progress=step,
         )
@@ -93,32 +99,32 @@ def read_lines(check_ins: CheckIns) -> list[str]:
     kind = "" if check_ins.format in GENERIC else f" ({check_ins.format})"
     lines = [f"{check_ins.path}{kind}: {check_ins.rows:,} rows, {usable}"]
     lines += [f"set aside: {kind}" for kind in check_ins.set_aside]
-    return lines + [f"note: {kind}" for kind in check_ins.remarks]
+    lines += [f"note: {kind}" for kind in check_ins.remarks]
+    return lines + [f"not read, as it is none of the set: {file}" for file in check_ins.unread]
 
 
 def sample_attributes(
     check_ins: CheckIns, regions: Regions, attributes: Sequence[str], *, nearest: bool, weight: str
-) -> tuple[list[Sample], list[str], list[str]]:
-    """Locate every attribute's check-ins; return them, the conditions they were divided by, and what to say."""
+) -> tuple[list[Sample], list[str]]:
+    """Locate every attribute's check-ins; return them and what to say."""
     names = [split_name(text)[0] for text in attributes]
     if len(set(names)) < len(names):
         raise ParameterError("two attributes have the same name")
-    samples, conditions, lines = [], [], []
+    samples, lines = [], []
     for text in attributes:
         sample, aside = attribute_sample(check_ins, regions, text, nearest=nearest, weight=weight)
         samples.append(sample)
-        conditions.append(resolve(check_ins, split_name(text)[1]))
         lines += [f"set aside: {kind}" for kind in aside if f"set aside: {kind}" not in lines]
         parts = []
         for label, chosen in (("with", sample.holds), ("without", ~sample.holds)):
             people = "" if sample.users is None else f" of {len(set(sample.users[chosen].tolist())):,} people"
             parts.append(f"{int(chosen.sum()):,} check-ins{people} {label}")
         rule = PRESETS.get(split_name(text)[1])
-        said = "" if rule is None else f" [{conditions[-1]}: {rule.rule}]"
+        said = "" if rule is None else f" [{sample.condition}: {rule.rule}]"
         lines.append(f"{sample.name}: {', '.join(parts)}{said}")
     if weight == "users":
         lines.append("every person counts alike: a person's check-ins of a class share a weight of 1")
-    return samples, conditions, lines
+    return samples, lines
 
 
 def count_pairs(samples: Sequence[Sample], smoothing: float) -> list[Pair]:

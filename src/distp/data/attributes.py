@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import polars as pl
 from polars.exceptions import ColumnNotFoundError, PolarsError, SQLInterfaceError, SQLSyntaxError
 
@@ -11,7 +12,7 @@ from distp.checks import IntArray
 from distp.data.checkins import CheckIns, SetAside
 from distp.data.people import with_people
 from distp.data.presets import PRESETS, resolve, time_hint
-from distp.data.samples import Sample
+from distp.data.samples import BoolArray, Sample
 from distp.errors import DataError
 from distp.spaces import Regions
 
@@ -63,7 +64,7 @@ def columns_of(attribute: str) -> set[str]:
     """Return the columns that an attribute needs, as far as its text says so; presets included."""
     condition = split_name(attribute)[1]
     preset = PRESETS.get(condition)
-    return {preset.needs} if preset is not None else _columns_in(condition)
+    return {preset.needs, condition} if preset is not None else _columns_in(condition)
 
 
 def _columns_in(condition: str) -> set[str]:
@@ -121,30 +122,45 @@ def attribute_sample(
     DataError
         One of the two classes has no check-in in any input region.
     """
-    name, condition = split_name(attribute)
-    holds = evaluate(check_ins, resolve(check_ins, condition))
-    known = holds.is_not_null().to_numpy()
-    yes = holds.fill_null(value=False).to_numpy()
+    name, text = split_name(attribute)
     where = regions.locate_inputs(check_ins.lat, check_ins.lon, nearest=nearest)
-    numbers = check_ins.row_numbers
+    # What is derived of people (their home, how long they stayed) is derived from what lies on the map: so it is the
+    # same however much around it was read.
+    on_map = np.ones(where.size, dtype=bool) if nearest else regions.locate(check_ins.lat, check_ins.lon) >= 0
+    if not on_map.any():
+        raise DataError(f"attribute {name!r}: no check-in lies on the map ({where.size} rows are usable)")
+    here = check_ins.only(on_map)
+    condition = resolve(here, text)
+    holds = evaluate(here, condition)
+    known, yes = holds.is_not_null().to_numpy(), holds.fill_null(value=False).to_numpy()
+    where = where[on_map]
+    inside = where >= 0
+    outside = check_ins.row_numbers[~on_map | ~_spread(inside, on_map)]
     aside = tuple(
-        SetAside.of(reason, numbers[mask])
-        for reason, mask in (
-            (f"attribute {name!r} unknown", ~known),
-            ("outside the input regions", known & (where < 0)),
+        SetAside.of(reason, numbers)
+        for reason, numbers in (
+            (f"attribute {name!r} unknown", here.row_numbers[inside & ~known]),
+            ("outside the input regions", outside),
         )
-        if mask.any()
+        if numbers.size
     )
-    chosen = known & (where >= 0)
+    chosen = known & inside
     for label, member in (("with", yes), ("without", ~yes)):
         if not (chosen & member).any():
             total = int((known & member).sum())
             raise DataError(
                 f"attribute {name!r}: no check-in {label} it lies in the input regions "
-                f"({total} of {check_ins.frame.height} rows are {label} it anywhere)"
+                f"({total} of {where.size} rows on the map are {label} it)"
             )
-    users = None if check_ins.user is None else _numbered(check_ins.user)[chosen]
-    return Sample(name, len(regions.inputs), where[chosen], yes[chosen], users, weight), aside
+    users = None if here.user is None else _numbered(here.user)[chosen]
+    return Sample(name, len(regions.inputs), where[chosen], yes[chosen], users, weight, condition), aside
+
+
+def _spread(part: BoolArray, among: BoolArray) -> BoolArray:
+    """Return what is said of some rows as said of all; False for the others."""
+    whole = np.zeros(among.size, dtype=bool)
+    whole[among] = part
+    return whole
 
 
 def _numbered(people: pl.Series) -> IntArray:

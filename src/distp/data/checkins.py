@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -22,7 +22,7 @@ class SetAside:
     rows : int
         How many.
     first : tuple of int
-        The first few, counted from 1 after the header.
+        The first few, counted from 1 after the header; without ``files``, through all files.
     files : tuple of str
         The file of each of ``first``, where several files were read.
     """
@@ -75,6 +75,8 @@ class CheckIns:
         Whether only UTC is known of the times: there is no ``hour`` then.
     degrees : tuple of str
         The columns with latitude and longitude.
+    unread : tuple of str
+        Files of the folders and archives that are none of a set (a readme, say).
     """
 
     path: str
@@ -91,11 +93,25 @@ class CheckIns:
     remarks: tuple[SetAside, ...] = ()
     utc: bool = False
     degrees: tuple[str, str] = ("lat", "lon")
+    unread: tuple[str, ...] = ()
 
     @property
     def frame(self) -> pl.DataFrame:
         """The usable rows."""
         return self.source if self.usable.all() else self.source.filter(pl.Series(self.usable))
+
+    def only(self, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> CheckIns:
+        """Return some of the usable rows, shape (usable rows,), as if the others had not been there."""
+        mask = pl.Series(chosen)
+        return replace(
+            self,
+            source=self.frame.filter(mask),
+            usable=np.ones(int(chosen.sum()), dtype=bool),
+            row_numbers=self.row_numbers[chosen],
+            lat=self.lat[chosen],
+            lon=self.lon[chosen],
+            user=None if self.user is None else self.user.filter(mask),
+        )
 
 
 @dataclass

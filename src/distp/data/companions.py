@@ -86,7 +86,7 @@ def _table(parts: Sequence[Part], layout: Layout, what: str, remarks: list[SetAs
         for frame in text_frames(part, layout, None):
             numbered = frame.with_row_index("row", start)
             tally.add(numbered[BROKEN], numbered["row"], part.name)
-            frames.append(numbered.filter(pl.col(BROKEN).is_null()).drop(BROKEN))
+            frames.append(numbered.filter(pl.col(BROKEN).is_null()).select("row", *layout.columns))
             start += frame.height
     remarks += [SetAside(f"{what}: {kind.reason}", kind.rows, kind.first, kind.files) for kind in tally.found()]
     if not frames or not sum(frame.height for frame in frames):

@@ -22,7 +22,7 @@ class Format:
 
     Attributes
     ----------
-    name, about : str
+    name : str
     layout : Layout or None
         Of the check-ins; None where a header names the columns.
     renamed : dict of str to str
@@ -40,7 +40,6 @@ class Format:
     """
 
     name: str
-    about: str
     layout: Layout | None
     renamed: dict[str, str]
     user: str | None
@@ -84,7 +83,6 @@ FORMATS = {
     for known in (
         Format(
             "tist2015",
-            "Foursquare, global scale (with UbiComp2016 profiles for gender)",
             _FOURSQUARE,
             {},
             "user",
@@ -94,7 +92,6 @@ FORMATS = {
         ),
         Format(
             "www2019",
-            "Foursquare with social networks",
             _FOURSQUARE,
             {},
             "user",
@@ -105,7 +102,6 @@ FORMATS = {
         ),
         Format(
             "tsmc2014",
-            "Foursquare, New York or Tokyo",
             _TSMC,
             _TSMC_NAMES,
             "user",
@@ -116,7 +112,6 @@ FORMATS = {
         ),
         Format(
             "snap",
-            "Gowalla or Brightkite (SNAP)",
             Layout(("user", "utc_time", "lat", "lon", "venue")),
             {},
             "user",
@@ -125,7 +120,6 @@ FORMATS = {
         ),
         Format(
             "citibike",
-            "Citi Bike trips, by their start",
             None,
             _CITIBIKE,
             None,

@@ -25,7 +25,7 @@ RULES = {
     "Monday to Friday, 9 to 17 o'clock, if at least twice",
     "work_lon": "longitude of that cell",
     "at_work": "whether a check-in lies in that cell",
-    "days_here": "days from the first to the last check-in of the person in the area",
+    "days_here": "days from the first to the last check-in of the person on the map",
 }
 
 
@@ -46,9 +46,15 @@ def with_people(check_ins: CheckIns, names: set[str]) -> pl.DataFrame:
     if check_ins.user is None:
         raise DataError(f"{wanted[0]} needs the person of each check-in: name the column with --user")
     needed = ("date",) if wanted == ["days_here"] else ("hour", "weekday")
-    if any(name not in frame.columns for name in needed):
+    lacking = [name for name in needed if name not in frame.columns]
+    if lacking:
         hint = "the times are in UTC: name the --zone" if check_ins.utc else "name the column with --time"
         raise DataError(f"{wanted[0]} needs the local time of each check-in: {hint}")
+    for name in needed:
+        if not (frame[name].dtype == pl.Date if name == "date" else frame[name].dtype.is_integer()):
+            raise DataError(
+                f"{wanted[0]} needs the local time of each check-in, but {name!r} is a column of another kind"
+            )
     rows = frame.select(
         *[name for name in ("hour", "weekday", "date") if name in frame.columns],
     ).with_columns(check_ins.user.alias("who"), _cells(check_ins))

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from distp.data.formats import FORMATS, Format, canonical
 from distp.data.sources import Part
-from distp.data.tables import PREFIX, twin
+from distp.data.tables import PREFIX, header, twin
 from distp.data.tidy import Plan
 from distp.data.times import FORMS, find_clock
+from distp.data.venues import COLUMNS
 from distp.errors import DataError
 
 LATITUDES = ("lat", "latitude")
 LONGITUDES = ("lon", "lng", "long", "longitude")
+TIMES = ("hour", "weekday", "date")  # what a time column makes
+_TEXT = (pl.String, pl.Categorical, pl.Enum, pl.Null)
 WHOLE = ("user", "offset", "birth_year", "friends", "followers", "duration_s")
 
 
@@ -44,7 +48,8 @@ class Asked:
         if known is not None or self.columns is None:
             return None
         guesses = () if self.lat and self.lon else (*LATITUDES, *LONGITUDES)
-        return [*self.named, *self.columns, *guesses, *(name.title() for name in guesses)]
+        cases = (form for name in guesses for form in (name, name.title(), name.upper()))
+        return [*self.named, *self.columns, *TIMES, *cases]
 
 
 def make_plan(part: Part, frame: pl.DataFrame, name: str, asked: Asked, *, has_venues: bool) -> Plan:
@@ -59,17 +64,41 @@ def make_plan(part: Part, frame: pl.DataFrame, name: str, asked: Asked, *, has_v
     known = FORMATS.get(name)
     if known is not None:
         return _known_plan(part, frame, known, present, asked, has_venues=has_venues)
-    lat = asked.lat or _guess(part, present, LATITUDES, "latitude", "--lat")
-    lon = asked.lon or _guess(part, present, LONGITUDES, "longitude", "--lon")
-    require(part, [lat, lon, *asked.named], present)
-    for column in (lat, lon):
-        if frame[column].dtype.is_nested():
-            raise DataError(f"{part.label}: column {column!r} holds lists or records, not numbers")
-    clock = None if asked.time is None else find_clock(frame[asked.time])
+    every = header(part, "\t" if name == "tsv" else ",") if name in ("csv", "tsv") else frame.columns
+    lat = asked.lat or _guess(part, every, LATITUDES, "latitude", "--lat")
+    lon = asked.lon or _guess(part, every, LONGITUDES, "longitude", "--lon")
+    require(part, [lat, lon, *asked.named], every)
+    if lat == lon:
+        raise DataError(f"{part.label}: latitude and longitude are the same column, {lat!r}")
+    for column in (lat, lon, *([asked.offset] if asked.offset else [])):
+        kind = frame[column].dtype
+        if not (kind.is_numeric() or kind in _TEXT):
+            raise DataError(f"{part.label}: column {column!r} holds {kind}, not numbers")
+    if asked.user is not None and frame[asked.user].dtype.is_nested():
+        raise DataError(f"{part.label}: column {asked.user!r} holds lists or records, not people")
+    clock = None
+    if asked.time is not None:
+        clock = find_clock(frame[asked.time])
+        taken = [column for column in TIMES if column in present and column != asked.time]
+        if taken:
+            raise DataError(
+                f"{part.label} has a column {taken[0]!r} of its own, which the time column {asked.time!r} would make "
+                "too: leave out --time, or rename it"
+            )
     columns = None if asked.columns is None else (*asked.columns, *asked.named)
     return Plan(
         {}, lat, lon, asked.user, asked.time, asked.offset, asked.zone, clock, None, (), {}, columns, venues=False
     )
+
+
+def same_meaning(part: Part, first: Plan, plan: Plan) -> None:
+    """Refuse a further file of a set whose columns mean something else."""
+    if (first.lat, first.lon) != (plan.lat, plan.lon):
+        raise DataError(
+            f"{part.label} names its coordinates otherwise than the first file ({first.lat}, {first.lon})"
+        )
+    if first.utc_only != plan.utc_only:
+        raise DataError(f"{part.label} and the first file disagree on whether their times are in UTC")
 
 
 def require(part: Part, named: Sequence[str], present: Sequence[str]) -> None:
@@ -80,41 +109,62 @@ def require(part: Part, named: Sequence[str], present: Sequence[str]) -> None:
     missing = [name for name in named if name not in present]
     if not missing:
         return
-    names = ", ".join(present)
-    if any(_is_number(name) or not name.isprintable() for name in present):
-        raise DataError(f"{part.label} has no column {missing[0]!r}: its first line does not look like column names")
+    raise DataError(f"{part.label} has no column {missing[0]!r}{_names_of(present)}")
+
+
+def _names_of(present: Sequence[str]) -> str:
+    """Return a file's column names for a message; what looks like a row may be a person's place, and is not shown."""
+    names = [name for name in present if not name.startswith(PREFIX)]
+    cells = [cell for name in names for cell in re.split(r"[;,|\t ]", name)]
+    if any(_is_number(cell) for cell in cells) or not all(name.isprintable() for name in names):
+        return ": its first line does not look like column names"
     hint = ""
-    if len(present) == 1 and ";" in present[0]:
+    if len(names) == 1 and ";" in names[0]:
         hint = " (semicolons separate the columns: write commas, or tabs as .tsv)"
-    raise DataError(f"{part.label} has no column {missing[0]!r}; its columns are: {names}{hint}")
+    return f"; its columns are: {', '.join(names)}{hint}"
 
 
-def with_numbers(frame: pl.DataFrame, besides: set[str | None]) -> pl.DataFrame:
-    """Make numbers of the text columns that hold nothing else, so that a condition compares numbers."""
+def with_numbers(frame: pl.DataFrame, besides: Iterable[str | None]) -> pl.DataFrame:
+    """Make numbers of the text columns that hold nothing else, so that a condition compares numbers.
+
+    What is written otherwise than a number would be (007, +1, 1e3, 16 digits) stays text: it names something.
+    """
     made = []
     for name, kind in frame.schema.items():
-        if kind != pl.String or name in besides or name.startswith(PREFIX):
+        if kind != pl.String or name in besides:
             continue
         column = frame[name].str.strip_chars()
         column = column.set((column == "").fill_null(value=False), None)
-        for number in (pl.Int64, pl.Float64):
-            value = column.cast(number, strict=False)
-            if value.null_count() == column.null_count() < len(column):
-                made.append(value.alias(name))
+        if not column.drop_nulls().len():
+            continue
+        for form, number in ((_WHOLE_FORM, pl.Int64), (_DECIMAL_FORM, pl.Float64)):
+            if column.str.contains(form).all():
+                made.append(column.cast(number).alias(name))
                 break
     return frame.with_columns(made)
+
+
+_WHOLE_FORM = r"^-?(0|[1-9]\d{0,14})$"
+_DECIMAL_FORM = r"^-?(0|[1-9]\d{0,14})(\.\d+)?$"
 
 
 def _known_plan(
     part: Part, frame: pl.DataFrame, known: Format, present: list[str], asked: Asked, *, has_venues: bool
 ) -> Plan:
-    for name, value in (("lat", asked.lat), ("lon", asked.lon), ("user", asked.user), ("time", asked.time)):
+    asked_for = {
+        "lat": asked.lat,
+        "lon": asked.lon,
+        "user": asked.user,
+        "time": asked.time,
+        "utc-offset": asked.offset,
+    }
+    for name, value in asked_for.items():
         if value is not None and value != name:
             raise DataError(f"{part.label} is {known.name}: its columns are known, and --{name} is not needed")
     renamed = canonical(known, present)
-    if len(set(renamed.values())) < len(renamed):
-        raise DataError(f"{part.label}: two columns mean the same in a {known.name} file")
     columns = [renamed.get(name, name) for name in present]
+    if len(set(columns)) < len(columns):
+        raise DataError(f"{part.label}: two columns mean the same in a {known.name} file")
     venues = known.layout is not None and "lat" not in known.layout.columns
     assert has_venues or not venues  # the reader asks for the venues first
     needed = (*(() if venues else ("lat", "lon")), known.user, known.time, known.offset)
@@ -123,6 +173,8 @@ def _known_plan(
     assert known.time is not None
     clock = find_clock(frame[back.get(known.time, known.time)], known.times or FORMS)
     kept = None if asked.columns is None else (*asked.columns, *asked.keep, "time", "time_utc")
+    made = {*TIMES, "time", "time_utc", "gender", "friends", "followers", *(COLUMNS if venues else ())}
+    require(part, asked.keep, sorted({*columns, *made} - {known.offset, "utc_time"} - {None}))
     return Plan(
         renamed,
         "lat",
@@ -143,8 +195,7 @@ def _known_plan(
 def _guess(part: Part, present: Sequence[str], names: Sequence[str], what: str, option: str) -> str:
     found = [name for name in present if name.lower() in names]
     if len(found) != 1:
-        shown = ", ".join(present)
-        raise DataError(f"{part.label}: which column is the {what}? Name it with {option}; its columns are: {shown}")
+        raise DataError(f"{part.label}: which column is the {what}? Name it with {option}{_names_of(present)}")
     return found[0]
 
 

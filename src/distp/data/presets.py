@@ -61,7 +61,7 @@ PRESETS = {
         ),
         Preset(
             "resident",
-            f"people whose first and last check-in in the area are more than {RESIDENT_DAYS} days apart (others: "
+            f"people whose first and last check-in on the map are more than {RESIDENT_DAYS} days apart (others: "
             "visitors)",
             f"days_here > {RESIDENT_DAYS}",
             "days_here",
@@ -97,7 +97,11 @@ def resolve(check_ins: CheckIns, text: str) -> str:
         return preset.condition
     if check_ins.user is None:
         raise DataError(f"attribute {preset.name!r} needs the person of each check-in: name the column with --user")
-    each = frame.select(who=check_ins.user, value=pl.col(preset.column)).unique("who")["value"].drop_nulls()
+    if not frame[preset.column].dtype.is_numeric():
+        raise DataError(f"attribute {preset.name!r} needs numbers in the column {preset.column!r}")
+    each = (
+        frame.select(who=check_ins.user, value=pl.col(preset.column)).unique("who")["value"].drop_nulls().drop_nans()
+    )
     if not each.len():
         raise DataError(f"attribute {preset.name!r}: {preset.column} is known of nobody")
     median = each.median()

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from polars.exceptions import PolarsError
 
-from distp.checks import IntArray, probability
+from distp.checks import IntArray, count, probability
 from distp.data.checkins import CheckIns, Tally
 from distp.data.companions import Companions, read_companions
-from distp.data.formats import CHECK_INS, FORMATS, VENUES, check_format, recognise
+from distp.data.formats import CHECK_INS, FORMATS, GENERIC, VENUES, canonical, check_format, recognise
 from distp.data.places import REASON, window_of
-from distp.data.plans import Asked, make_plan, with_numbers
+from distp.data.plans import Asked, make_plan, same_meaning, with_numbers
 from distp.data.sources import BLOCK, Part, ahead, find_parts
-from distp.data.tables import Layout, geojson_frames, json_frames, parquet_frames, text_frames
+from distp.data.tables import Layout, geojson_frames, header, json_frames, parquet_frames, text_frames
 from distp.data.tidy import REMARK, ROW, Plan, finished, tidy
 from distp.data.times import check_zone
 from distp.data.venues import Venues
@@ -89,6 +90,7 @@ def read_check_ins(
         Unreadable file, missing column, no usable row, or more than ``max_bad`` of them set aside.
     """
     probability(max_bad, "max_bad")
+    count(block, "block", 1)
     if zone is not None and utc_offset is not None:
         raise ParameterError("zone and utc_offset exclude each other: both say how far local time is from UTC")
     found = _find(files, format)
@@ -105,6 +107,7 @@ def read_check_ins(
         for frame in ahead(_frames(part, found.format, asked, block)):
             if plan is None:
                 plan = make_plan(part, frame, found.format, asked, has_venues=venues is not None)
+                same_meaning(part, kept.plan or plan, plan)
             if frame.height:
                 rows = tidy(frame, plan, venues, window)
                 kept.add(rows, frame.height, plan, venues, companions, start, part, asked)
@@ -114,7 +117,7 @@ def read_check_ins(
         if plan is not None:
             kept.plan = plan
         kept.blocks = steps[number]
-    return kept.result(found, companions, max_bad)
+    return kept.result(found, companions, asked, max_bad)
 
 
 def find_format(files: str | Path | Sequence[str | Path], format: str | None = None) -> str:  # noqa: A002
@@ -146,9 +149,11 @@ def _find(files: str | Path | Sequence[str | Path], named: str | None) -> _Found
     parts = find_parts(files)
     for part in parts:
         known = recognise(part)
-        if known is not None and known.role != CHECK_INS:
+        if forced in GENERIC and part.named:
+            by_format.setdefault(forced, []).append(part)
+        elif known is not None and known.role != CHECK_INS:
             others.setdefault(known.role, []).append(part)
-        elif forced is not None and (known is not None or len(parts) == 1):
+        elif forced is not None and (known is not None or part.named):
             by_format.setdefault(forced, []).append(part)
         elif known is not None:
             by_format.setdefault(known.format, []).append(part)
@@ -161,6 +166,9 @@ def _find(files: str | Path | Sequence[str | Path], named: str | None) -> _Found
             f"cannot read {what}: neither a check-in set that is known here, nor CSV, TSV, Parquet, JSON lines or "
             f"GeoJSON by its name ({hint})"
         )
+    unknown = [part.label for part in ignored if part.named]
+    if unknown:
+        raise DataError(f"cannot tell what {unknown[0]} is: name the --format, or leave it out")
     if len(by_format) > 1:
         raise DataError(f"these are different sets ({', '.join(sorted(by_format))}): read one at a time")
     (name, chosen), *_ = by_format.items()
@@ -184,9 +192,9 @@ def _frames(part: Part, name: str, asked: Asked, block: int) -> Iterator[pl.Data
         return json_frames(part, needed)
     if name == "geojson":
         return geojson_frames(part, needed)
-    if known is not None and known.layout is not None and not part.name.endswith((".csv", ".tsv")):
-        return text_frames(part, known.layout, None, block)
     separator = "\t" if name == "tsv" or part.name.endswith(".tsv") else ","
+    if known is not None and known.layout is not None and not canonical(known, header(part, separator)):
+        return text_frames(part, known.layout, None, block)
     return text_frames(part, Layout(separator=separator, quoted=True, latin=name == "tsmc2014"), needed, block)
 
 
@@ -234,14 +242,19 @@ class _Kept:
         self.rows += height
         self.blocks += 1
 
-    def result(self, found: _Found, companions: Companions, max_bad: float) -> CheckIns:
+    def result(self, found: _Found, companions: Companions, asked: Asked, max_bad: float) -> CheckIns:
         """Put the blocks together, and refuse what is too dirty or too little."""
         if not self.rows or self.plan is None:
             raise DataError(f"{found.label} has no rows")
         plan = self.plan
-        source = pl.concat(self.frames, how="diagonal_relaxed")
-        if found.format in ("csv", "tsv"):
-            source = with_numbers(source, {plan.time, plan.lat, plan.lon})
+        try:
+            source = pl.concat(self.frames, how="diagonal_relaxed")
+        except PolarsError:
+            raise DataError(
+                f"{found.label}: the files do not fit together: a column holds different things"
+            ) from None
+        if found.format in ("csv", "tsv") and not asked.whole:
+            source = with_numbers(source, {plan.time, plan.lat, plan.lon, plan.user, *asked.keep})
         usable = np.concatenate(self.usable)
         aside = self.tally.found()
         summary = "; ".join(map(str, aside))
@@ -268,5 +281,6 @@ class _Kept:
             elsewhere=self.elsewhere,
             remarks=(*self.remarks.found(), *companions.remarks),
             utc=plan.utc_only,
+            unread=tuple(part.label for part in found.ignored),
             degrees=(plan.lat, plan.lon),
         )

@@ -33,6 +33,8 @@ class Sample:
         A number for the person of each check-in; None where the file names nobody.
     weight : {"check-ins", "users"}
         Whether every check-in counts alike, or every person (whose check-ins of a class share a weight of 1).
+    condition : str
+        What divides them, in SQL: the same rule for other data.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Sample:
     holds: BoolArray
     users: IntArray | None = None
     weight: str = "check-ins"
+    condition: str = ""
 
     def __post_init__(self) -> None:
         if self.weight not in WEIGHTS:

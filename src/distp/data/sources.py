@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ BLOCK = 1 << 24  # bytes of text handled at once: larger ones cost more in fresh
 LONGEST_LINE = 1 << 24
 MOST_IN_MEMORY = 1 << 31  # of a file that cannot be read line by line
 MOST_PARTS = 10_000
-_HEAD = 1 << 16
+HEAD = 1 << 16
 _IGNORED = ("__MACOSX/", ".")
 T = TypeVar("T")
 
@@ -33,10 +34,13 @@ class Part:
     path : Path
     member : str or None
         Name inside a zip archive.
+    named : bool
+        Whether the caller named this very file, and not a folder or an archive that holds it.
     """
 
     path: Path
     member: str | None = None
+    named: bool = False
 
     @property
     def label(self) -> str:
@@ -64,13 +68,13 @@ class Part:
                     yield plain
         except OSError as error:  # gzip's own errors among them
             raise DataError(f"cannot read {self.label}: {error.strerror or 'it is damaged'}") from None
-        except (EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError):
+        except (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError, NotImplementedError):
             raise DataError(f"cannot read {self.label}: the archive is damaged, or locked with a password") from None
 
     def head(self) -> bytes:
         """Return the first bytes."""
         with self.open() as stream:
-            return stream.read(_HEAD)
+            return stream.read(HEAD)
 
     def whole(self) -> bytes:
         """Return all bytes of a file that is small enough."""
@@ -94,19 +98,24 @@ def find_parts(files: str | Path | Sequence[str | Path]) -> list[Part]:
         raise DataError("no file to read")
     found: list[Part] = []
     for path in paths:
-        if path.is_dir():
-            inside = sorted(item for item in path.iterdir() if item.is_file() and not item.name.startswith("."))
-            if not inside:
+        try:
+            inside = [item for item in path.iterdir() if item.is_file()] if path.is_dir() else None
+            there = path.is_file()
+        except OSError as error:
+            raise DataError(f"cannot read {path}: {error.strerror}") from None
+        if inside is not None:
+            visible = sorted(item for item in inside if not item.name.startswith("."))
+            if not visible:
                 raise DataError(f"cannot read {path}: there is no file in that folder")
-            for item in inside:
-                found += _unpacked(item)
-        elif path.is_file():
-            found += _unpacked(path)
+            for item in visible:
+                found += _unpacked(item, named=False)
+        elif there:
+            found += _unpacked(path, named=True)
         else:
             raise DataError(f"cannot read {path}: there is no such file")
     if len(found) > MOST_PARTS:
         raise DataError(f"{len(found):,} files, more than the {MOST_PARTS:,} allowed")
-    return list(dict.fromkeys(found))
+    return list({(part.path.resolve(), part.member): part for part in found}.values())  # each file once
 
 
 def blocks(part: Part, *, quoted: bool, size: int = BLOCK) -> Iterator[bytes]:
@@ -163,12 +172,12 @@ def _cut(block: bytes, quoted: bool) -> int:
     return place or cut
 
 
-def _unpacked(path: Path) -> list[Part]:
+def _unpacked(path: Path, *, named: bool) -> list[Part]:
     try:
         with path.open("rb") as stream:
             zipped = stream.read(4) == b"PK\x03\x04"
         if not zipped:
-            return [Part(path)]
+            return [Part(path, named=named)]
         with zipfile.ZipFile(path) as archive:
             members = sorted(item.filename for item in archive.infolist() if not item.is_dir())
     except (OSError, zipfile.BadZipFile, NotImplementedError, ValueError):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 import polars as pl
 from polars.exceptions import PolarsError
 
-from distp.data.sources import BLOCK, Part, blocks
+from distp.data.sources import BLOCK, HEAD, LONGEST_LINE, Part, blocks
 from distp.errors import DataError
 
 PREFIX = "distp:"  # of the columns that are ours
@@ -20,6 +20,7 @@ BROKEN = "distp:broken"  # what is wrong with the row as a whole, null where not
 ODD = "distp:odd"  # whether a row had bytes that are not UTF-8; there only where some had
 PARQUET_ROWS = 1 << 20
 JSON_ROWS = 1 << 18
+MOST_COLUMNS = 1000
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,10 @@ class Layout:
 
 def header(part: Part, separator: str) -> list[str]:
     """Return the column names in a text's first line."""
-    first = next(iter(part.head().removeprefix(b"\xef\xbb\xbf").splitlines()), b"")
+    head = part.head().removeprefix(b"\xef\xbb\xbf")
+    first = next(iter(head.splitlines()), b"")
+    if len(first) == len(head) >= HEAD:
+        raise DataError(f"cannot read {part.label}: its first line is longer than {HEAD:,} bytes")
     if first.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DataError(f"cannot read {part.label}: it is UTF-16 text; save it as UTF-8")
     text = first.decode("utf-8", "replace")
@@ -56,7 +60,10 @@ def header(part: Part, separator: str) -> list[str]:
         names = next(csv.reader([text], delimiter=separator), [])
     except csv.Error:
         return []
-    # A second column of the same name is told apart; naming it is refused where columns are chosen.
+    if len(names) > MOST_COLUMNS:
+        raise DataError(f"{part.label} has {len(names):,} columns, more than the {MOST_COLUMNS:,} that are read")
+    refuse_reserved(part, names)
+    # A second column of the same name is told apart, and not kept; naming it is refused in `plans.require`.
     seen: dict[str, int] = {}
     for place, name in enumerate(names):
         seen[name] = seen.get(name, 0) + 1
@@ -67,7 +74,13 @@ def header(part: Part, separator: str) -> list[str]:
 
 def twin(name: str, number: int = 2) -> str:
     """Return what the second (third, ...) column of the same name is called."""
-    return f"{name} ({number})"
+    return f"{PREFIX}{number}:{name}"
+
+
+def refuse_reserved(part: Part, names: Iterable[str]) -> None:
+    """Refuse column names that could be taken for ours."""
+    if any(name.startswith(PREFIX) for name in names):
+        raise DataError(f"{part.label} has a column whose name begins with {PREFIX!r}: that is reserved")
 
 
 def text_frames(
@@ -75,14 +88,17 @@ def text_frames(
 ) -> Iterator[pl.DataFrame]:
     """Yield a delimited text as frames of text columns, with ``distp:broken``, null where a row is well formed."""
     names = layout.columns or tuple(header(part, layout.separator))
+    if not names:
+        raise DataError(f"{part.label} has no rows, or no column names in its first line")
     skip = 0 if layout.columns else 1
-    for block in blocks(part, quoted=layout.quoted, size=size):
+    # Many columns make many cells of short lines: as many cells at once as with a few.
+    for block in blocks(part, quoted=layout.quoted, size=max(1, size * 16 // max(16, len(names)))):
         clean = _is_utf8(block)
         if not clean and layout.latin:
             block, clean = b"\n".join(map(_from_latin, block.split(b"\n"))), True
         frame = _parsed(block, names, layout).slice(skip)
         skip = 0
-        wanted = [pl.col(name) for name in names if columns is None or name in columns]
+        wanted = [pl.col(name) for name in names if columns is None or name in columns or name.startswith(PREFIX)]
         odd = [] if clean else [pl.any_horizontal(pl.col(names).str.contains("\ufffd", literal=True)).alias(ODD)]
         yield frame.select(*wanted, _broken(names, layout).alias(BROKEN), *odd)
 
@@ -93,6 +109,7 @@ def parquet_frames(part: Part, columns: Sequence[str] | None) -> Iterator[pl.Dat
     try:
         scan = pl.scan_parquet(source, glob=False)
         present = scan.collect_schema().names()
+        refuse_reserved(part, present)
         rows = scan.select(pl.len()).collect().item()
         for start in range(0, max(rows, 1), PARQUET_ROWS):
             chosen = present if columns is None else [name for name in present if name in columns]
@@ -106,20 +123,21 @@ def json_frames(part: Part, columns: Sequence[str] | None) -> Iterator[pl.DataFr
     """Yield JSON lines (or GeoJSON features, one a line) as frames; nested values are not read."""
     with part.open() as stream:
         while rows := _json_rows(stream):
-            yield _from_rows(rows, columns)
+            yield _from_rows(part, rows, columns)
 
 
 def geojson_frames(part: Part, columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:
     """Yield a GeoJSON FeatureCollection, or a JSON array of records, as one frame."""
+    content = part.whole()
     try:
-        document = json.loads(part.whole())
+        document = json.loads(content if _is_utf8(content) else content.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         raise DataError(f"cannot read {part.label}: it is damaged, or not JSON") from None
     items = document.get("features") if isinstance(document, dict) else document
     if not isinstance(items, list):
         raise DataError(f"cannot read {part.label}: it is neither a GeoJSON FeatureCollection nor a list of records")
     for start in range(0, max(len(items), 1), JSON_ROWS):
-        yield _from_rows([_record(item) for item in items[start : start + JSON_ROWS]], columns)
+        yield _from_rows(part, [_record(item) for item in items[start : start + JSON_ROWS]], columns)
 
 
 _NOTHING = pl.lit(None, dtype=pl.String).alias(BROKEN)
@@ -196,53 +214,60 @@ def _broken(names: Sequence[str], layout: Layout) -> pl.Expr:
     )
 
 
-def _json_rows(stream: BinaryIO) -> list[dict[str, Any] | None]:
-    rows: list[dict[str, Any] | None] = []
-    while len(rows) < JSON_ROWS and (line := stream.readline(1 << 24)):
-        if not line.strip():
-            rows.append({BROKEN: "line blank"})
-            continue
+@dataclass(frozen=True)
+class _Row:
+    """A record's plain values, and what is wrong with it or odd about it."""
+
+    values: dict[str, Any]
+    broken: str | None = None
+    odd: bool = False
+
+
+def _json_rows(stream: BinaryIO) -> list[_Row]:
+    rows: list[_Row] = []
+    size = 0
+    while len(rows) < JSON_ROWS and size < BLOCK and (line := stream.readline(LONGEST_LINE)):
+        size += len(line)
+        clean = _is_utf8(line)
         try:
-            record = _record(json.loads(line if _is_utf8(line) else line.decode("utf-8", "replace")))
+            row = _record(json.loads(line if clean else line.decode("utf-8", "replace"))) if line.strip() else _BLANK
         except (ValueError, RecursionError):
-            record = None
-        if record is not None and not _is_utf8(line):
-            record[ODD] = True
-        rows.append(record)
+            row = _NO_RECORD
+        rows.append(row if clean else replace(row, odd=True))
     return rows
 
 
-def _record(item: Any) -> dict[str, Any] | None:
+_BLANK, _NO_RECORD = _Row({}, "line blank"), _Row({}, "not a JSON record")
+
+
+def _record(item: Any) -> _Row:
     """Return a record's plain values; a GeoJSON feature gives its properties and, of a point, lat and lon."""
     if not isinstance(item, dict):
-        return None
+        return _NO_RECORD
     if item.get("type") != "Feature":
-        return item
+        return _Row({_text(name): _plain(value) for name, value in item.items()})
     properties, geometry = item.get("properties"), item.get("geometry")
-    record = dict(properties) if isinstance(properties, dict) else {}
+    values = (
+        {_text(name): _plain(value) for name, value in properties.items()} if isinstance(properties, dict) else {}
+    )
     where = geometry.get("coordinates") if isinstance(geometry, dict) and geometry.get("type") == "Point" else None
     if isinstance(where, list) and len(where) >= 2:
-        record["lon"], record["lat"] = where[:2]
-    elif geometry is None:
-        record["lon"] = record["lat"] = None
-    else:
-        record[BROKEN] = "feature that is not a point"
-    return record
+        return _Row(values | {"lon": _plain(where[0]), "lat": _plain(where[1])})
+    if geometry is None:
+        return _Row(values | {"lon": None, "lat": None})
+    return _Row(values, "feature that is not a point")
 
 
-def _from_rows(rows: Sequence[dict[str, Any] | None], columns: Sequence[str] | None) -> pl.DataFrame:
-    names = dict.fromkeys(name for row in rows if row for name in row)
-    odd = names.pop(ODD, "") is None
-    names.pop(BROKEN, None)
-    data: dict[str, pl.Series] = {}
-    for name in names:
-        if columns is None or name in columns:
-            data[name] = _series(name, [None if row is None else _plain(row.get(name)) for row in rows])
-    broken = ["not a JSON record" if row is None else row.get(BROKEN) for row in rows]
-    data[BROKEN] = pl.Series(BROKEN, [value if isinstance(value, str) else None for value in broken], dtype=pl.String)
-    if odd:
-        data[ODD] = pl.Series(ODD, [row is not None and row.get(ODD) is True for row in rows])
-    return pl.DataFrame(list(data.values()))
+def _from_rows(part: Part, rows: Sequence[_Row], columns: Sequence[str] | None) -> pl.DataFrame:
+    names = dict.fromkeys(name for row in rows for name in row.values)
+    refuse_reserved(part, names)
+    made = [
+        _series(name, [row.values.get(name) for row in rows]) for name in names if columns is None or name in columns
+    ]
+    made.append(pl.Series(BROKEN, [row.broken for row in rows], dtype=pl.String))
+    if any(row.odd for row in rows):
+        made.append(pl.Series(ODD, [row.odd for row in rows]))
+    return pl.DataFrame(made)
 
 
 def _plain(value: Any) -> Any:
@@ -252,7 +277,9 @@ def _plain(value: Any) -> Any:
 def _series(name: str, values: list[Any]) -> pl.Series:
     """Give a column one type: numbers, true or false, or else text."""
     kinds = {type(value) for value in values if value is not None}
-    if kinds <= {int, float} and kinds and all(abs(value) < 2**63 for value in values if type(value) is int):
+    # Whole numbers that a float cannot hold stay what they are, or become text: two people never become one.
+    limit = 2**53 if float in kinds else 2**63
+    if kinds <= {int, float} and kinds and all(abs(value) < limit for value in values if type(value) is int):
         return pl.Series(name, values, dtype=pl.Int64 if kinds == {int} else pl.Float64)
     if kinds == {bool}:
         return pl.Series(name, values, dtype=pl.Boolean)

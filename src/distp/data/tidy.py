@@ -68,9 +68,9 @@ def tidy(frame: pl.DataFrame, plan: Plan, venues: Venues | None, window: Window 
     What lies outside the area is not looked at further, and not returned: its time may be anything. ``distp:row``
     tells where in the block a row stands.
     """
-    frame = frame.rename(plan.renamed).with_row_index(ROW)
-    named = pl.lit(value=True) if plan.user is None else pl.col(plan.user).is_not_null()
-    sound = frame.select(pl.col(BROKEN).is_null() & named).to_series()
+    frame = _with_all(frame.rename(plan.renamed), plan).with_row_index(ROW)
+    frame = frame.with_columns(pl.coalesce(pl.col(BROKEN), _nobody(frame, plan)).alias(BROKEN))
+    sound = frame[BROKEN].is_null()
     if plan.venues:
         assert venues is not None  # the reader has refused check-ins whose venues are missing
         at = venues.find(frame["venue"])
@@ -84,8 +84,7 @@ def tidy(frame: pl.DataFrame, plan: Plan, venues: Venues | None, window: Window 
         frame = placed(frame, plan.lat, plan.lon, window)
         here = ~((frame[REASON] == OUTSIDE).fill_null(value=False) & sound)
         frame = frame.filter(here)
-    nobody = [] if plan.user is None else [pl.when(pl.col(plan.user).is_null()).then(pl.lit(f"no {plan.user}"))]
-    frame = frame.with_columns(pl.coalesce(pl.col(BROKEN), *nobody, pl.col(REASON)).alias(REASON))
+    frame = frame.with_columns(pl.coalesce(pl.col(BROKEN), pl.col(REASON)).alias(REASON))
     if plan.time is not None and plan.clock is not None:
         moment = local_time(plan.time, plan.clock, plan.offset, plan.zone).alias(TIME)
         late = pl.when(pl.col(TIME).is_null()).then(pl.lit(f"{plan.time} not a date and time"))
@@ -96,13 +95,33 @@ def tidy(frame: pl.DataFrame, plan: Plan, venues: Venues | None, window: Window 
     return frame.with_columns(remark.alias(REMARK))
 
 
+def _with_all(frame: pl.DataFrame, plan: Plan) -> pl.DataFrame:
+    """Add the columns that this block lacks altogether, as JSON may: they are null in it."""
+    named = (plan.lat, plan.lon) if not plan.venues else ()
+    lacking = [name for name in (*named, plan.user, plan.time, plan.offset) if name and name not in frame.columns]
+    return frame.with_columns(pl.lit(None, dtype=pl.String).alias(name) for name in lacking)
+
+
+def _nobody(frame: pl.DataFrame, plan: Plan) -> pl.Expr:
+    """Say which rows name no person: empty, not a number, or no whole number where the set has those."""
+    if plan.user is None:
+        return pl.lit(None, dtype=pl.String)
+    text = (
+        pl.col(plan.user) if frame[plan.user].dtype == pl.String else pl.col(plan.user).cast(pl.String, strict=False)
+    )
+    absent = text.is_null() | (text.str.strip_chars() == "") | (text == "NaN")
+    if plan.user in plan.numbers:
+        absent = absent | text.str.strip_chars().cast(pl.Int64, strict=False).is_null()
+    return pl.when(absent).then(pl.lit(f"no {plan.user}"))
+
+
 def finished(frame: pl.DataFrame, plan: Plan, venues: Venues | None, companions: Companions) -> pl.DataFrame:
     """Return the rows to keep with the columns to keep: places of venues, profiles, hour and weekday."""
     if plan.venues and venues is not None:
         at = frame[INDEX]
         frame = frame.with_columns(venues.frame[name].gather(at) for name in COLUMNS)
     for other in (companions.people, companions.friends):
-        if other is not None and plan.user is not None:
+        if other is not None and plan.user is not None and plan.local is not None:
             fresh = [name for name in other.columns if name not in frame.columns or name == "user"]
             people = other.select(fresh).rename({"user": plan.user})
             frame = frame.join(people, on=plan.user, how="left", maintain_order="left")
@@ -113,11 +132,7 @@ def finished(frame: pl.DataFrame, plan: Plan, venues: Venues | None, companions:
         if plan.local is not None:
             added.append(pl.col(TIME).alias("time_utc" if plan.utc_only else plan.local))
         frame = frame.with_columns(added)
-    made = [
-        pl.col(name).cast(pl.String).str.strip_chars().cast(pl.Int64, strict=False)
-        for name in plan.numbers
-        if name in frame.columns
-    ]
+    made = [_whole(name) for name in plan.numbers if name in frame.columns]
     made += [
         pl.col(name).replace_strict(list(words), list(words.values()), default=None, return_dtype=pl.String)
         for name, words in plan.words.items()
@@ -128,9 +143,20 @@ def finished(frame: pl.DataFrame, plan: Plan, venues: Venues | None, companions:
     return frame.with_columns(made).select(kept_columns(frame.columns, plan))
 
 
+def _whole(name: str) -> pl.Expr:
+    """Return a column of a known set as whole numbers; 1980.0 is one, and a person's number is never rounded."""
+    text = pl.col(name).cast(pl.String).str.strip_chars()
+    exact = text.cast(pl.Int64, strict=False)
+    return (
+        exact
+        if name == "user"
+        else pl.coalesce(exact, text.cast(pl.Float64, strict=False).cast(pl.Int64, strict=False))
+    )
+
+
 def kept_columns(names: Sequence[str], plan: Plan) -> list[str]:
     """Return which columns stay."""
-    hidden = {plan.offset, plan.time} if plan.local is not None else set()
+    hidden = {plan.offset, plan.time} - {plan.local} if plan.local is not None else set()
     always = {plan.lat, plan.lon, plan.user, "hour", "weekday", "date"}
     return [
         name

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import polars as pl
+from polars.exceptions import PolarsError
 
 from distp.errors import DataError, ParameterError
 
@@ -30,8 +31,9 @@ US_FORMS = (
     "%m/%d/%Y %H:%M",
 )  # only where a format is known to write the month first
 _SAMPLE = 1000
-_OFFSET = r"[+-](0[1-9]|1\d|00:?[1-9])(:?\d\d)?$"  # an offset other than none
-_ANY_OFFSET = r"\s*([+-]\d\d(:?\d\d)?|Z)$"
+_OFFSET = r"[+-]((0[1-9]|1\d)(:?\d\d)?|00:?([1-9]\d|0[1-9]))$"  # an offset other than none
+_ANY_OFFSET = r"\s*[+-]\d\d(:?\d\d)?$"
+_UTC = ("UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Etc/Zulu", "UCT", "Etc/UCT", "Universal", "Etc/Universal")
 _MICRO = pl.Datetime("us")
 
 
@@ -45,10 +47,13 @@ class Clock:
         Of `FORMS`, what to try; none where the column holds times already.
     utc : bool
         Whether the times are moments in UTC. Others are local time: as written, whatever offset is written behind.
+    written : bool
+        Whether a zone or an offset is written with the times: the local time is then known, whatever else is said.
     """
 
     forms: tuple[str, ...]
     utc: bool
+    written: bool = False
 
 
 def find_clock(column: pl.Series, forms: tuple[str, ...] = FORMS) -> Clock:
@@ -61,7 +66,8 @@ def find_clock(column: pl.Series, forms: tuple[str, ...] = FORMS) -> Clock:
     """
     if column.dtype == pl.Datetime:
         # A column with a zone shows the clock of that zone; only UTC says nothing about where people are.
-        return Clock((), getattr(column.dtype, "time_zone", None) in ("UTC", "Etc/UTC"))
+        zone = getattr(column.dtype, "time_zone", None)
+        return Clock((), zone in _UTC, zone is not None and zone not in _UTC)
     if column.dtype == pl.Date:
         raise DataError(f"column {column.name!r} holds dates without a time of day")
     if column.dtype not in (pl.String, pl.Null):
@@ -76,7 +82,8 @@ def find_clock(column: pl.Series, forms: tuple[str, ...] = FORMS) -> Clock:
         return Clock(plain or forms, not plain)
     form = forms[read.index(best)]
     fit = few.filter(few.to_frame().select(_moment(column.name, form).is_not_null()).to_series())
-    return Clock((form,), _zoned(form) and not fit.str.contains(_OFFSET).any())
+    written = _zoned(form) and fit.str.contains(_OFFSET).any()
+    return Clock((form,), _zoned(form) and not written, written)
 
 
 def local_time(column: str, clock: Clock, offset: str | None, zone: str | None) -> pl.Expr:
@@ -91,26 +98,35 @@ def local_time(column: str, clock: Clock, offset: str | None, zone: str | None) 
     zone : str, optional
         IANA zone that the times, being UTC, are converted to, daylight saving included.
     """
-    if any("#z" in form for form in clock.forms) and not clock.utc:
+    if clock.written and clock.forms:
         return _moment(column, clock.forms[0].replace("%#z", "").strip(), cut=_ANY_OFFSET)
     if clock.forms:
         moment = pl.coalesce([_moment(column, form) for form in clock.forms])
     else:
         moment = pl.col(column).dt.replace_time_zone(None).cast(_MICRO)
+    if clock.written:
+        return moment
     if offset is not None:
-        minutes = pl.col(offset).cast(pl.String).str.strip_chars().cast(pl.Int64, strict=False)
-        sane = pl.when(minutes.abs() <= 24 * 60).then(minutes)
-        return moment + pl.duration(minutes=sane)
+        return moment + pl.duration(minutes=minutes_of(offset))
     if zone is not None:
         return moment.dt.replace_time_zone("UTC").dt.convert_time_zone(zone).dt.replace_time_zone(None)
     return moment
+
+
+def minutes_of(offset: str) -> pl.Expr:
+    """Return the whole minutes that a column says local time is ahead of UTC, null where it says none."""
+    minutes = pl.col(offset).cast(pl.String).str.strip_chars().cast(pl.Float64, strict=False)
+    return pl.when((minutes.abs() <= 24 * 60) & (minutes == minutes.round())).then(
+        minutes.cast(pl.Int64, strict=False)
+    )
 
 
 def check_zone(zone: str) -> str:
     """Return the name of an IANA time zone."""
     try:
         ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
+        pl.Series([None], dtype=_MICRO).dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError, PolarsError):
         raise ParameterError(f"time zone {zone!r} is unknown: use a name such as America/New_York") from None
     return zone
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from distp.data.attributes import columns_of
+from distp.data.plans import LATITUDES, LONGITUDES, TIMES
 from distp.data.readers import read_check_ins
 from distp.errors import DataError, OutsideError
 from distp.files import check_target, replacing
@@ -63,10 +64,14 @@ def protect_file(
     if path.suffix not in (".parquet", ".csv"):
         raise DataError(f"cannot write {path}: the name must end in .parquet or .csv")
     keep = list(dict.fromkeys(keep))
-    hidden = {word for text in policy.expressions for word in re.findall(r"\w+", text)}
+    hidden = {column for text in policy.expressions for column in columns_of(text)}
+    if hidden & set(TIMES):
+        hidden |= {*TIMES, "time", "time_utc"}
     for name in keep:
         if name in hidden:
             raise DataError(f"--keep {name}: the policy's attribute is defined by that column, and would be written")
+        if name.lower() in (*LATITUDES, *LONGITUDES):
+            raise DataError(f"--keep {name}: the true coordinates are never written")
         if name == COLUMN or name.startswith(f"{COLUMN}_"):
             raise DataError(f"--keep {name}: that name is taken by the report")
     read = read_check_ins(
@@ -82,6 +87,8 @@ def protect_file(
     for name in keep:
         if name in read.degrees:
             raise DataError(f"--keep {name}: the true coordinates are never written")
+        if path.suffix == ".csv" and (read.source[name].dtype.is_nested() or read.source[name].dtype == pl.Binary):
+            raise DataError(f"--keep {name}: lists, records and bytes cannot be written as CSV; write .parquet")
     inputs = policy.locate(read.lat, read.lon)
     outside = np.flatnonzero(inputs < 0)
     if outside.size and not empty:

@@ -315,7 +315,9 @@ def _fields(body: dict[str, Any]) -> dict[str, Any]:
 def _counting(body: dict[str, Any]) -> dict[str, Any]:
     """Return how the distributions were counted; the first policies did not say, and counted check-ins."""
     counting = body.get("counting", {"weight": WEIGHTS[0], "smoothing": 0.0})
-    return {"weight": _text(counting["weight"]), "smoothing": float(counting["smoothing"])}
+    if type(counting["smoothing"]) not in (int, float):
+        raise PolicyError("the smoothing must be a number")
+    return {"weight": counting["weight"], "smoothing": float(counting["smoothing"])}
 
 
 def _rows(weights: Weights) -> list[dict[str, list[int]]]:
