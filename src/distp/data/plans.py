@@ -124,7 +124,7 @@ def _names_of(present: Sequence[str]) -> str:
     return f"; its columns are: {', '.join(names)}{hint}"
 
 
-def with_numbers(frame: pl.DataFrame, besides: Iterable[str | None]) -> pl.DataFrame:
+def with_numbers(frame: pl.DataFrame, user: str | None, besides: Iterable[str | None]) -> pl.DataFrame:
     """Make numbers of the text columns that hold nothing else, so that a condition compares numbers.
 
     What is written otherwise than a number would be (007, +1, 1e3, 16 digits) stays text: it names something.
@@ -138,6 +138,8 @@ def with_numbers(frame: pl.DataFrame, besides: Iterable[str | None]) -> pl.DataF
         if not column.drop_nulls().len():
             continue
         for form, number in ((_WHOLE_FORM, pl.Int64), (_DECIMAL_FORM, pl.Float64)):
+            if name == user and number == pl.Float64:
+                break  # 1.5 and 1.50 may be two people
             if column.str.contains(form).all():
                 made.append(column.cast(number).alias(name))
                 break

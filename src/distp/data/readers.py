@@ -254,7 +254,7 @@ class _Kept:
                 f"{found.label}: the files do not fit together: a column holds different things"
             ) from None
         if found.format in ("csv", "tsv") and not asked.whole:
-            source = with_numbers(source, {plan.time, plan.lat, plan.lon, plan.user, *asked.keep})
+            source = with_numbers(source, plan.user, {plan.time, plan.lat, plan.lon, *asked.keep})
         usable = np.concatenate(self.usable)
         aside = self.tally.found()
         summary = "; ".join(map(str, aside))
