@@ -82,7 +82,7 @@ def read_check_ins(
     block : int
         Bytes of text handled at once.
     progress : callable, optional
-        Called with (bytes done, bytes in all) of the files as they are on disk.
+        Called with (blocks done, blocks in all, about).
 
     Raises
     ------
@@ -97,9 +97,10 @@ def read_check_ins(
     zone = None if zone is None else check_zone(zone)
     asked = Asked(lat, lon, user, time, utc_offset, zone, tuple(keep), columns, whole)
     companions = read_companions(found.others)
-    kept = _Kept(Tally(several=len(found.parts) > 1), Tally(several=len(found.parts) > 1))
     window = None if area is None else window_of(area)
     venues = None if companions.venues is None else Venues.of(companions.venues, window)
+    several = len(found.parts) > 1
+    kept = _Kept(asked, venues, companions, Tally(several=several), Tally(several=several))
     steps = _steps(found.parts, block)
     for number, part in enumerate(found.parts):
         plan: Plan | None = None
@@ -109,15 +110,14 @@ def read_check_ins(
                 plan = make_plan(part, frame, found.format, asked, has_venues=venues is not None)
                 same_meaning(part, kept.plan or plan, plan)
             if frame.height:
-                rows = tidy(frame, plan, venues, window)
-                kept.add(rows, frame.height, plan, venues, companions, start, part, asked)
+                kept.add(tidy(frame, plan, venues, window), frame.height, plan, part, start)
             start += frame.height
             if progress:
                 progress(min(kept.blocks, steps[number]), steps[-1])
         if plan is not None:
             kept.plan = plan
         kept.blocks = steps[number]
-    return kept.result(found, companions, asked, max_bad)
+    return kept.result(found, max_bad)
 
 
 def find_format(files: str | Path | Sequence[str | Path], format: str | None = None) -> str:  # noqa: A002
@@ -208,6 +208,9 @@ def _steps(parts: Sequence[Part], block: int) -> list[int]:
 class _Kept:
     """What has been read so far."""
 
+    asked: Asked
+    venues: Venues | None
+    companions: Companions
     tally: Tally
     remarks: Tally
     frames: list[pl.DataFrame] = field(default_factory=list)
@@ -223,26 +226,23 @@ class _Kept:
         block: pl.DataFrame,
         height: int,
         plan: Plan,
-        venues: Venues | None,
-        companions: Companions,
-        start: int,
         part: Part,
-        asked: Asked,
+        start: int,
     ) -> None:
-        """Count a tidy block of ``height`` rows, those outside the area left out, and keep its rows."""
+        """Count a tidy block of ``height`` rows from row ``start`` of its part, and keep its rows."""
         reason, row = block[REASON], block[ROW].cast(pl.Int64)
         self.elsewhere += height - block.height
         self.tally.add(reason, row + start, part.name)
         self.remarks.add(block[REMARK], row + start, part.name)
         good = reason.is_null()
-        chosen = block if asked.whole else block.filter(good)
-        self.frames.append(finished(chosen, plan, venues, companions))
-        self.usable.append(good.to_numpy() if asked.whole else np.ones(chosen.height, dtype=bool))
+        chosen = block if self.asked.whole else block.filter(good)
+        self.frames.append(finished(chosen, plan, self.venues, self.companions))
+        self.usable.append(good.to_numpy() if self.asked.whole else np.ones(chosen.height, dtype=bool))
         self.numbers.append(row.filter(good).to_numpy() + (self.rows + 1))
         self.rows += height
         self.blocks += 1
 
-    def result(self, found: _Found, companions: Companions, asked: Asked, max_bad: float) -> CheckIns:
+    def result(self, found: _Found, max_bad: float) -> CheckIns:
         """Put the blocks together, and refuse what is too dirty or too little."""
         if not self.rows or self.plan is None:
             raise DataError(f"{found.label} has no rows")
@@ -253,8 +253,8 @@ class _Kept:
             raise DataError(
                 f"{found.label}: the files do not fit together: a column holds different things"
             ) from None
-        if found.format in ("csv", "tsv") and not asked.whole:
-            source = with_numbers(source, plan.user, {plan.time, plan.lat, plan.lon, *asked.keep})
+        if found.format in ("csv", "tsv") and not self.asked.whole:
+            source = with_numbers(source, plan.user, {plan.time, plan.lat, plan.lon, *self.asked.keep})
         usable = np.concatenate(self.usable)
         aside = self.tally.found()
         summary = "; ".join(map(str, aside))
@@ -279,7 +279,7 @@ class _Kept:
             user=None if plan.user is None else rows[plan.user],
             set_aside=aside,
             elsewhere=self.elsewhere,
-            remarks=(*self.remarks.found(), *companions.remarks),
+            remarks=(*self.remarks.found(), *self.companions.remarks),
             utc=plan.utc_only,
             unread=tuple(part.label for part in found.ignored),
             degrees=(plan.lat, plan.lon),
