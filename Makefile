@@ -28,7 +28,7 @@ demo: $(STAMP)
 	@$(BIN)/distp demo
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -q
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 check: $(STAMP)
 	@$(BIN)/ruff check .

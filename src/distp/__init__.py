@@ -18,12 +18,18 @@ if TYPE_CHECKING:
     from distp.attacks import success_limit as success_limit
     from distp.calibration import Calibration as Calibration
     from distp.calibration import Compared as Compared
+    from distp.calibration import OptimalChannel as OptimalChannel
+    from distp.calibration import OptimalTupling as OptimalTupling
     from distp.calibration import calibrate as calibrate
     from distp.calibration import compare as compare
+    from distp.calibration import optimal_channel as optimal_channel
+    from distp.calibration import optimal_dummies as optimal_dummies
+    from distp.calibration import optimal_tupling as optimal_tupling
     from distp.certificates import Certificate as Certificate
     from distp.certificates import certify as certify
     from distp.distributions import Pair as Pair
     from distp.mechanisms import Channel as Channel
+    from distp.mechanisms import Classwise as Classwise
     from distp.mechanisms import Coupling as Coupling
     from distp.mechanisms import Exponential as Exponential
     from distp.mechanisms import Identity as Identity
@@ -104,6 +110,7 @@ _ROOMS = {
     ),
     "mechanisms": (
         "Channel",
+        "Classwise",
         "Coupling",
         "Exponential",
         "Identity",
@@ -159,7 +166,17 @@ _ROOMS = {
     "utility": ("expected_loss", "real_report_loss", "worst_loss"),
     "attacks": ("AttackSuccess", "attack_success", "bayes_factor", "posterior", "success_limit"),
     "certificates": ("Certificate", "certify"),
-    "calibration": ("Calibration", "Compared", "calibrate", "compare"),
+    "calibration": (
+        "Calibration",
+        "Compared",
+        "OptimalChannel",
+        "OptimalTupling",
+        "calibrate",
+        "compare",
+        "optimal_channel",
+        "optimal_dummies",
+        "optimal_tupling",
+    ),
     "release": ("Policy",),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}

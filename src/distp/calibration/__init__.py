@@ -2,5 +2,18 @@
 
 from distp.calibration.calibrate import Calibration, calibrate
 from distp.calibration.compare import Compared, compare
+from distp.calibration.optimal_channel import OptimalChannel, optimal_channel
+from distp.calibration.optimal_dummies import optimal_dummies
+from distp.calibration.optimal_tupling import OptimalTupling, optimal_tupling
 
-__all__ = ["Calibration", "Compared", "calibrate", "compare"]
+__all__ = [
+    "Calibration",
+    "Compared",
+    "OptimalChannel",
+    "OptimalTupling",
+    "calibrate",
+    "compare",
+    "optimal_channel",
+    "optimal_dummies",
+    "optimal_tupling",
+]

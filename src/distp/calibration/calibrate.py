@@ -87,7 +87,7 @@ def calibrate(
     epsilon, delta = nonnegative(epsilon, "epsilon"), probability(delta, "delta")
     max_dummies = count(max_dummies, "max_dummies")
     inputs = space.inputs if isinstance(space, Regions) else space
-    pairs = _pairs(p, q, len(inputs))
+    pairs = as_pairs(p, q, len(inputs))
     law = mean_law(pairs) if prior is None else distribution(prior, len(inputs), "prior")
     target = Target(pairs, epsilon, delta)
 
@@ -105,7 +105,8 @@ def calibrate(
     return Calibration(found, certify(found, pairs, epsilon, delta, law))
 
 
-def _pairs(p: ArrayLike | Sequence[Pair], q: ArrayLike | None, size: int) -> list[Pair]:
+def as_pairs(p: ArrayLike | Sequence[Pair], q: ArrayLike | None, size: int) -> list[Pair]:
+    """Return what a caller gave as ``p`` and ``q`` as pairs over ``size`` inputs."""
     if q is None:
         pairs = list(p) if isinstance(p, (list, tuple)) else []
         if not pairs or not all(isinstance(pair, Pair) for pair in pairs):

@@ -124,8 +124,10 @@ def _names_of(present: Sequence[str]) -> str:
     return f"; its columns are: {', '.join(names)}{hint}"
 
 
-def with_numbers(frame: pl.DataFrame, user: str | None, besides: Iterable[str | None]) -> pl.DataFrame:
+def with_numbers(frame: pl.DataFrame, exact: Iterable[str | None], besides: Iterable[str | None]) -> pl.DataFrame:
     """Make numbers of the text columns that hold nothing else, so that a condition compares numbers.
+
+    Of the columns ``exact`` only whole numbers are made, which lose nothing: 1.5 and 1.50 may be two people.
 
     What is written otherwise than a number would be (007, +1, 1e3, 16 digits) stays text: it names something.
     """
@@ -138,8 +140,8 @@ def with_numbers(frame: pl.DataFrame, user: str | None, besides: Iterable[str | 
         if not column.drop_nulls().len():
             continue
         for form, number in ((_WHOLE_FORM, pl.Int64), (_DECIMAL_FORM, pl.Float64)):
-            if name == user and number == pl.Float64:
-                break  # 1.5 and 1.50 may be two people
+            if name in exact and number == pl.Float64:
+                break
             if column.str.contains(form).all():
                 made.append(column.cast(number).alias(name))
                 break

@@ -253,8 +253,9 @@ class _Kept:
             raise DataError(
                 f"{found.label}: the files do not fit together: a column holds different things"
             ) from None
-        if found.format in ("csv", "tsv") and not self.asked.whole:
-            source = with_numbers(source, plan.user, {plan.time, plan.lat, plan.lon, *self.asked.keep})
+        if found.format in ("csv", "tsv"):
+            exact = source.columns if self.asked.whole else [plan.user, *self.asked.keep]
+            source = with_numbers(source, exact, {plan.time, plan.lat, plan.lon})
         usable = np.concatenate(self.usable)
         aside = self.tally.found()
         summary = "; ".join(map(str, aside))

@@ -2,12 +2,14 @@
 
 from distp.mechanisms.base import Matrix, Mechanism
 from distp.mechanisms.channels import Channel, Identity, RandomizedResponse
+from distp.mechanisms.classwise import Classwise
 from distp.mechanisms.coupling import Coupling
 from distp.mechanisms.kernels import Exponential, PlanarGaussian, PlanarLaplace, RestrictedLaplace
 from distp.mechanisms.tupling import Tupling
 
 __all__ = [
     "Channel",
+    "Classwise",
     "Coupling",
     "Exponential",
     "Identity",

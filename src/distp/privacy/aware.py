@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from distp.checks import FloatArray, distribution, positive, probability
 from distp.errors import DistributionError
-from distp.mechanisms import Coupling
+from distp.mechanisms import Classwise, Coupling
 from distp.privacy.accountant import RTOL, SingleReport, check_epsilon, lifting_error, underflow
 from distp.privacy.bracket import Bracket
 from distp.privacy.families import WorstPair
@@ -16,13 +16,13 @@ from distp.privacy.single import UNIT
 
 
 def coupling_delta(
-    coupling: Coupling, epsilon: float, laws: Sequence[ArrayLike] | None = None, *, rtol: float = RTOL
+    coupling: Coupling | Classwise, epsilon: float, laws: Sequence[ArrayLike] | None = None, *, rtol: float = RTOL
 ) -> WorstPair:
     """Return the least delta for which no two classes' reports differ by more than (epsilon, delta).
 
     Parameters
     ----------
-    coupling : Coupling
+    coupling : Coupling or Classwise
     epsilon : float
         >= 0.
     laws : sequence of array_like, each of shape (|X|,), optional
@@ -49,14 +49,16 @@ def coupling_delta(
 
 
 def coupling_epsilon(
-    coupling: Coupling, delta: float, laws: Sequence[ArrayLike] | None = None, *, rtol: float = RTOL
+    coupling: Coupling | Classwise, delta: float, laws: Sequence[ArrayLike] | None = None, *, rtol: float = RTOL
 ) -> WorstPair:
     """Return the least epsilon at ``delta`` for which no two classes' reports differ by more; as `coupling_delta`."""
     delta, rtol = probability(delta, "delta"), positive(rtol, "rtol")
     return _worst(coupling, laws, lambda report: report.epsilon(delta, rtol))
 
 
-def _worst(coupling: Coupling, laws: Sequence[ArrayLike] | None, ask: Callable[[SingleReport], Bracket]) -> WorstPair:
+def _worst(
+    coupling: Coupling | Classwise, laws: Sequence[ArrayLike] | None, ask: Callable[[SingleReport], Bracket]
+) -> WorstPair:
     real: list[FloatArray] = list(coupling.laws)
     if laws is not None:
         if len(laws) != len(real):

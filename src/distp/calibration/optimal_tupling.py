@@ -1,0 +1,309 @@
+"""The tupling mechanism of least expected loss for given dummies, with a bound that no mechanism goes below.
+
+For a fixed number and law of dummies the loss is linear in the base mechanism's channel, and delta is convex in it
+(theory 4.12). `optimal_tupling` solves this convex programme by an interior-point method
+(`distp.calibration.optimal_newton`). Nothing that it claims rests on that having converged: the mechanism is checked
+by the certified accountant, and the bound on the loss holds for whatever multipliers it is computed from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from distp.calibration.feasibility import Target
+from distp.calibration.optimal_newton import Iterate, Programme, iterates
+from distp.calibration.optimal_tests import TupleTests
+from distp.certificates.certificate import mean_law
+from distp.checks import FloatArray, count, distribution, nonnegative, positive, probability
+from distp.distributions import Pair
+from distp.errors import DistributionError, InfeasibleError, ParameterError, PrecisionError
+from distp.mechanisms import Channel, Identity, Tupling
+from distp.privacy import Bracket
+from distp.privacy import delta as exact_delta
+from distp.privacy.single import UNIT
+from distp.spaces import Regions, Space
+from distp.utility import loss_matrix
+
+STEPS = 120
+GAP = 0.005
+_NOTHING = 1e-12  # of the largest loss: a gap this small is none
+_TRIMMED = 1e-13  # entries below this become 0
+_STALLED = 20  # steps without progress
+
+Progress = Callable[[int, int], None]
+Mixture = Sequence[Pair | tuple[ArrayLike, ArrayLike]]
+
+
+@dataclass(frozen=True, eq=False)
+class OptimalTupling:
+    """A mechanism that meets its target, and how far from the least loss it can be.
+
+    Attributes
+    ----------
+    mechanism : Tupling
+    loss : float
+        Its expected loss.
+    lower : float
+        No base mechanism that meets the target with these dummies has a smaller expected loss.
+    deltas : tuple of Bracket
+        Delta at the target's epsilon, one for each pair, the larger of both orders.
+    epsilon, delta : float
+        The target.
+    """
+
+    mechanism: Tupling
+    loss: float
+    lower: float
+    deltas: tuple[Bracket, ...]
+    epsilon: float
+    delta: float
+
+    @property
+    def gap(self) -> float:
+        """The share of the loss that a better mechanism might save at most; 0 where nothing is lost."""
+        return (self.loss - self.lower) / self.loss if self.loss > 0 else 0.0
+
+
+def optimal_tupling(
+    pairs: Mixture,
+    space: Space,
+    dummies: int,
+    *,
+    epsilon: float,
+    delta: float,
+    prior: ArrayLike | None = None,
+    dummy_distribution: ArrayLike | None = None,
+    gap: float = GAP,
+    steps: int = STEPS,
+    progress: Progress | None = None,
+) -> OptimalTupling:
+    """Return the tupling mechanism of least expected loss that is (epsilon, delta)-DistP for every pair.
+
+    Parameters
+    ----------
+    pairs : sequence of Pair or (p, q)
+        Distributions over the inputs, shape (|X|,), that a report must not tell apart.
+    space : Space
+        The outputs; of `Regions`, the inputs are its inner part.
+    dummies : int
+        Number of dummies k >= 0.
+    epsilon, delta : float
+        The target; ``delta`` > 0.
+    prior : array_like, shape (|X|,), optional
+        Law of the input for the loss. Default: the mean of all distributions.
+    dummy_distribution : array_like, shape (|Y|,), optional
+        Default: uniform.
+    gap : float
+        Stop where the loss is within this share of the bound.
+    steps : int
+        Stop after this many Newton steps, whatever the gap.
+    progress : callable, optional
+        Called with (steps done, steps at most).
+
+    Returns
+    -------
+    OptimalTupling
+        The mechanism, its loss, the bound below every loss, and the certified deltas.
+
+    Raises
+    ------
+    DistributionError, ParameterError
+        Bad arguments, by name.
+    InfeasibleError
+        Rounding alone exceeds ``delta``.
+
+    Notes
+    -----
+    The mechanism is fitted to the distributions cell by cell: they must be known, not estimated from a few
+    people (theory 4.13). Source: theory 4.12; without dummies, 7.4.
+
+    Examples
+    --------
+    >>> pairs = [([.5, .3, .2, 0], [.1, .2, .3, .4])]
+    >>> found = optimal_tupling(pairs, Space([0., 1., 2., 3.]), 2, epsilon=1, delta=0.02)
+    >>> round(found.loss, 3), found.gap < 0.005, found.deltas[0].upper <= 0.02
+    (0.044, True, True)
+    """
+    inputs = space.inputs if isinstance(space, Regions) else space
+    target = Target(named_pairs(pairs, len(inputs)), nonnegative(epsilon, "epsilon"), probability(delta, "delta"))
+    if target.delta == 0:
+        raise ParameterError("delta must be > 0: at 0 dummies lower no epsilon, and a single report does as well")
+    search = _Search.of(target, inputs, space, count(dummies, "dummies"), prior, dummy_distribution)
+    nearest = search.nearest()
+    if target.met_by(nearest):
+        return search.result(nearest, search.floor())
+    best, lower = search.run(positive(gap, "gap"), count(steps, "steps", 1), progress)
+    return search.result(search.repaired(best), lower)
+
+
+def named_pairs(pairs: Mixture, size: int) -> list[Pair]:
+    """Return the pairs as `Pair`, checked to be distributions over ``size`` inputs."""
+    if not isinstance(pairs, (list, tuple)) or not pairs:
+        raise DistributionError("pairs must be a non-empty list of Pair or of (p, q)")
+    made = []
+    for i, pair in enumerate(pairs):
+        if not isinstance(pair, Pair):
+            if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+                raise DistributionError(f"pairs[{i}] must be a Pair or (p, q)")
+            p, q = (distribution(law, size, f"{name} of pairs[{i}]") for law, name in zip(pair, "pq", strict=True))
+            pair = Pair(f"pair {i}", p, q)
+        distribution(pair.p, size, f"p of {pair.name!r}")
+        made.append(pair)
+    return made
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """The programme of one call. ``live`` marks the inputs that some pair can have: the rows that delta sees."""
+
+    target: Target
+    inputs: Space
+    space: Space
+    dummies: int
+    nu: FloatArray
+    prior: FloatArray
+    weights: FloatArray
+    live: NDArray[np.bool_]
+    programme: Programme
+
+    @classmethod
+    def of(
+        cls,
+        target: Target,
+        inputs: Space,
+        space: Space,
+        dummies: int,
+        prior: ArrayLike | None,
+        dummy_distribution: ArrayLike | None,
+    ) -> _Search:
+        law = mean_law(target.pairs) if prior is None else distribution(prior, len(inputs), "prior")
+        nu = Tupling(Identity(inputs, space), dummies, dummy_distribution).dummy_distribution
+        weights = loss_matrix(inputs.distances(space), dummies, nu)
+        t = math.exp(min(target.epsilon, 300.0))  # larger ones allow no more: delta(t) only falls
+        ordered = [(a, b) for pair in target.pairs for a, b in ((pair.p, pair.q), (pair.q, pair.p))]
+        contrasts = np.unique(
+            [a - t * b for a, b in ordered if not np.array_equal(a, b)] or np.zeros((1, law.size)), axis=0
+        )
+        mean = mean_law(target.pairs)
+        live = mean > 0
+        programme = Programme(
+            (law[:, None] * weights)[live],
+            contrasts[:, live],
+            ((law + mean) / 2)[live],
+            TupleTests(nu, dummies),
+            t,
+            target.delta,
+        )
+        return cls(target, inputs, space, dummies, nu, law, weights, live, programme)
+
+    def tuples(self, matrix: FloatArray) -> Tupling:
+        base = Channel(sparse.csr_array(matrix), self.inputs, self.space)
+        return Tupling(base, self.dummies, self.nu)
+
+    def nearest(self) -> Tupling:
+        """Return the base that serves each input best, whatever it tells."""
+        return self.tuples(self._rows(self.weights.argmin(axis=1)))
+
+    def floor(self) -> float:
+        """Return the loss that no mechanism at all goes below."""
+        return float(self.prior @ self.weights.min(axis=1)) * (1 - self.prior.size * UNIT)
+
+    def result(self, mechanism: Tupling, lower: float) -> OptimalTupling:
+        """Return the mechanism with its numbers, the deltas computed anew."""
+        epsilon, matrix = self.target.epsilon, mechanism.channel()
+        loss = float(self.prior @ np.asarray((matrix * self.weights).sum(axis=1)).ravel())
+        deltas = tuple(_bracket(mechanism, pair, epsilon) for pair in self.target.pairs)
+        return OptimalTupling(mechanism, loss, min(lower, loss), deltas, epsilon, self.target.delta)
+
+    def run(self, gap: float, steps: int, progress: Progress | None) -> tuple[FloatArray, float]:
+        """Return the channel that is best once repaired, on the live inputs, and the best bound."""
+        programme = self.programme
+        safe = float(programme.cost.sum(axis=0).min())
+        best, least, lower, stalled = np.empty(0), math.inf, self.floor(), 0
+        for done, iterate in enumerate(iterates(programme, steps)):
+            loss = float((programme.cost * iterate.channel).sum())
+            repaired = loss + _share(float(iterate.values.max()), programme.delta) * (safe - loss)
+            bound = lower_bound(programme, iterate)  # inputs that no pair has cost nothing: they report themselves
+            stalled = 0 if repaired < least - _NOTHING or bound > lower + 1e-5 * abs(lower) else stalled + 1
+            lower = max(lower, bound)
+            if repaired < least:
+                best, least = iterate.channel.copy(), repaired
+            if progress:
+                progress(done + 1, steps)
+            if least - lower <= max(gap * least, _NOTHING * float(self.weights.max())):
+                break
+            if stalled == _STALLED:
+                break
+        return best, lower
+
+    def repaired(self, channel: FloatArray) -> Tupling:
+        """Return the channel mixed with as little of a constant report as the certified accountant asks for."""
+        matrix = self._rows(self.weights.argmin(axis=1))
+        channel = np.where(channel < _TRIMMED, 0.0, channel)
+        matrix[self.live] = channel / channel.sum(axis=1, keepdims=True)
+        constant = self._rows(np.full(self.prior.size, int((self.prior @ self.weights).argmin())))
+
+        def mixed(share: float) -> Tupling:
+            return self.tuples((1 - share) * matrix + share * constant)
+
+        if self.target.met_by(made := mixed(0.0)):
+            return made
+        low, high = 0.0, 1e-9
+        while not self.target.met_by(made := mixed(high)):
+            if high == 1:
+                raise InfeasibleError(
+                    f"no mechanism was found to meet delta={self.target.delta:g}, to the accuracy of floating point; "
+                    "ask for a larger delta"
+                )
+            low, high = high, min(1.0, 8 * high)
+        while high - low > 0.02 * high:  # by convexity every larger share meets the target too
+            middle = (low + high) / 2
+            if self.target.met_by(trial := mixed(middle)):
+                high, made = middle, trial
+            else:
+                low = middle
+        return made
+
+    def _rows(self, reports: NDArray[np.int64]) -> FloatArray:
+        matrix = np.zeros(self.weights.shape)
+        matrix[np.arange(self.prior.size), reports] = 1.0
+        return matrix
+
+
+def lower_bound(programme: Programme, iterate: Iterate) -> float:
+    """Return a number that ``<cost, A>`` reaches for no channel A within the constraints: weak duality.
+
+    Notes
+    -----
+    Each ``w_j`` is a test, so ``sum_y w_j(y) excess_j(y) <= delta_j(A) <= delta`` for *every* channel A that meets
+    the target. With prices ``mu_j >= 0``, ``<cost, A> >= <cost, A> + sum_j mu_j (<w_j, excess_j(A)> - delta)``,
+    and the right side is linear in A: its least value puts each row on its cheapest output. What the weights may
+    be off by (``slip``) and the rounding of this sum itself are taken off.
+    """
+    mu, tested, t = iterate.multipliers, iterate.tested, programme.t
+    prices = np.array([m * one.weights for m, one in zip(mu, tested, strict=True)])
+    reduced = programme.cost + programme.contrast.T @ prices
+    size = float(np.abs(programme.contrast).sum(axis=1) @ mu)
+    slip = sum(float(m) * one.slip for m, one in zip(mu, tested, strict=True)) * (1 + t) * (1 + 1e-6)
+    terms = float(programme.cost.max(axis=1).sum()) + size + programme.delta * float(mu.sum())
+    rounding = UNIT * 4 * (sum(programme.cost.shape) + len(mu) + 8) * terms
+    return float(reduced.min(axis=1).sum()) - programme.delta * float(mu.sum()) - slip - rounding
+
+
+def _share(value: float, delta: float) -> float:
+    """Return how much of a report that tells nothing brings a delta of ``value`` down to ``delta`` (convexity)."""
+    return 1 - delta / value if value > delta else 0.0
+
+
+def _bracket(mechanism: Tupling, pair: Pair, epsilon: float) -> Bracket:
+    try:
+        return exact_delta(mechanism, pair.p, pair.q, epsilon)
+    except PrecisionError as error:
+        bracket: Bracket = error.bracket
+        return bracket
