@@ -276,3 +276,12 @@ def test_the_antimeridian_is_inside_an_area_that_crosses_it(tmp_path):
     found = read_check_ins(path, area=Box.around(-17, 180, 20, 20))
     assert found.lon.tolist() == [179.99, -179.99, 180, -180]
     assert found.elsewhere == 2
+
+
+@pytest.mark.parametrize("block", [1, 7, 16, 25, 40, 1 << 20])
+def test_a_block_never_ends_inside_quotation_marks(tmp_path, block):
+    path = tmp_path / "a.csv"
+    path.write_text("lat,lon,note\n" + "".join(f'4{i}.5,-73.5,"two\nlines, and ""{i}"""\n' for i in range(6)))
+    found = read_check_ins(path, block=block)
+    assert found.rows == 6
+    assert found.frame["note"].to_list() == [f'two\nlines, and "{i}"' for i in range(6)]

@@ -134,8 +134,11 @@ def blocks(part: Part, *, quoted: bool, size: int = BLOCK) -> Iterator[bytes]:
         while chunk := stream.read(size):
             block = rest + chunk
             cut = _cut(block, quoted)
-            if cut == 0 and len(block) > max(LONGEST_LINE, 2 * size):
-                raise DataError(f"cannot read {part.label}: a line is longer than {len(block):,} bytes")
+            if cut == 0 and len(block) > LONGEST_LINE:
+                # No line ends outside quotation marks: one of them is out of place, and its row will be counted.
+                cut = block.rfind(b"\n") + 1
+                if cut == 0:
+                    raise DataError(f"cannot read {part.label}: a line is longer than {LONGEST_LINE:,} bytes")
             if cut:
                 yield _unix(block[:cut])
             rest = block[cut:]
@@ -162,14 +165,12 @@ def _cut(block: bytes, quoted: bool) -> int:
     cut = block.rfind(b"\n") + 1
     if not quoted or not cut or block.count(b'"', 0, cut) % 2 == 0:
         return cut
-    # Inside quotation marks: step back over them. Should that lead nowhere, a mark is out of place, and the row
-    # that holds it will be counted.
-    place = cut
+    place = cut  # inside quotation marks: step back over them
     for _ in range(1000):
         place = block.rfind(b"\n", 0, block.rfind(b'"', 0, place)) + 1
         if not place or block.count(b'"', 0, place) % 2 == 0:
-            break
-    return place or cut
+            return place
+    return 0
 
 
 def _unpacked(path: Path, *, named: bool) -> list[Part]:
