@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from distp.calibration.calibrate import as_pairs
 from distp.calibration.feasibility import Target
 from distp.calibration.optimal_newton import Iterate, Programme, iterates
 from distp.calibration.optimal_tests import TupleTests
@@ -153,9 +154,8 @@ def named_pairs(pairs: Mixture, size: int) -> list[Pair]:
                 raise DistributionError(f"pairs[{i}] must be a Pair or (p, q)")
             p, q = (distribution(law, size, f"{name} of pairs[{i}]") for law, name in zip(pair, "pq", strict=True))
             pair = Pair(f"pair {i}", p, q)
-        distribution(pair.p, size, f"p of {pair.name!r}")
         made.append(pair)
-    return made
+    return as_pairs(made, None, size)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from distp.checks import IntArray
 from distp.data.checkins import CheckIns, SetAside
 from distp.data.people import with_people
 from distp.data.presets import PRESETS, resolve, time_hint
-from distp.data.samples import BoolArray, Sample
+from distp.data.samples import Sample
 from distp.errors import DataError
 from distp.spaces import Regions
 
@@ -123,19 +123,23 @@ def attribute_sample(
         One of the two classes has no check-in in any input region.
     """
     name, text = split_name(attribute)
-    where = regions.locate_inputs(check_ins.lat, check_ins.lon, nearest=nearest)
+    if nearest:
+        where = regions.locate_inputs(check_ins.lat, check_ins.lon, nearest=True)
+        on_map = np.ones(where.size, dtype=bool)
+    else:
+        found = regions.locate(check_ins.lat, check_ins.lon)
+        where, on_map = np.where(found < len(regions.inputs), found, -1), found >= 0
     # What is derived of people (their home, how long they stayed) is derived from what lies on the map: so it is the
     # same however much around it was read.
-    on_map = np.ones(where.size, dtype=bool) if nearest else regions.locate(check_ins.lat, check_ins.lon) >= 0
     if not on_map.any():
         raise DataError(f"attribute {name!r}: no check-in lies on the map ({where.size} rows are usable)")
     here = check_ins.only(on_map)
     condition = resolve(here, text)
     holds = evaluate(here, condition)
     known, yes = holds.is_not_null().to_numpy(), holds.fill_null(value=False).to_numpy()
+    outside = check_ins.row_numbers[where < 0]
     where = where[on_map]
     inside = where >= 0
-    outside = check_ins.row_numbers[~on_map | ~_spread(inside, on_map)]
     aside = tuple(
         SetAside.of(reason, numbers)
         for reason, numbers in (
@@ -154,13 +158,6 @@ def attribute_sample(
             )
     users = None if here.user is None else _numbered(here.user)[chosen]
     return Sample(name, len(regions.inputs), where[chosen], yes[chosen], users, weight, condition), aside
-
-
-def _spread(part: BoolArray, among: BoolArray) -> BoolArray:
-    """Return what is said of some rows as said of all; False for the others."""
-    whole = np.zeros(among.size, dtype=bool)
-    whole[among] = part
-    return whole
 
 
 def _numbered(people: pl.Series) -> IntArray:

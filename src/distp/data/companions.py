@@ -104,11 +104,9 @@ def _venues(parts: Sequence[Part], remarks: list[SetAside]) -> pl.DataFrame | No
     bad = f"{NOT_UTF8} in the category"
     _remark(remarks, f"venues: {bad}, read as {CAFE}", frame.filter(pl.col("odd") & mended))
     _remark(remarks, f"venues: {bad}, kept", frame.filter(pl.col("odd") & ~mended))
-    once = frame.unique("venue", keep="first", maintain_order=True)
-    if once.height < frame.height:
-        again = frame.filter(~pl.col("row").is_in(once["row"].implode()))
-        _remark(remarks, "venues: a venue that was there before, ignored", again)
-    return once.select("venue", "lat", "lon", "category", "country")
+    first = pl.col("venue").is_first_distinct()
+    _remark(remarks, "venues: a venue that was there before, ignored", frame.filter(~first))
+    return frame.filter(first).select("venue", "lat", "lon", "category", "country")
 
 
 def _remark(remarks: list[SetAside], reason: str, rows: pl.DataFrame) -> None:
