@@ -29,6 +29,9 @@ from distp import (
     optimal_channel,
     wasserstein,
 )
+from distp.calibration import blocks as blocks_module
+from distp.calibration import programme as programme_module
+from distp.calibration.blocks import Blocks, _Newton
 from distp.calibration.feasibility import Target, weakest
 from distp.calibration.optimal_channel import _Task
 from distp.calibration.programme import Programme, Solution
@@ -434,6 +437,113 @@ def test_a_spoiled_solution_is_still_repaired(monkeypatch):
         assert found.mixed < 0.2
         assert found.mixed > 1e-5
         assert found.lower <= found.loss
+
+
+TARGETS = [(1.0, 0.001), (0.3, 0.01), (0.05, 0.0), (0.0, 1e-3), (0.0, 1e-7), (800.0, 0.0)]
+
+
+@pytest.mark.parametrize("dilation", [1.0, 1.3])
+@pytest.mark.parametrize("aware", [False, True])
+@pytest.mark.parametrize(("e", "d"), TARGETS)
+def test_a_large_programme_has_the_same_optimum(monkeypatch, e, d, aware, dilation):
+    p, q = laws(2, 7, 9)
+    for point in (0.4, 2.0, 40.0):
+
+        def run(point=point):
+            return optimal_channel(
+                p, q, PLANE, epsilon=e, delta=d, aware=aware, point_epsilon=point, dilation=dilation
+            )
+
+        exact = run()
+        with monkeypatch.context() as patch:
+            patch.setattr(programme_module, "MOST_ROWS", 0)
+            patch.setattr(Programme, "solve", by_blocks_alone(Programme.solve))
+            found = run()
+        assert found.realised.upper <= d
+        assert max(metric_epsilon(channel).upper for channel in channels(found)) == found.point.upper <= point
+        assert found.lower <= exact.loss
+        assert found.lower == pytest.approx(exact.lower, abs=1e-4)
+        assert found.loss >= exact.lower
+        if dilation == 1:  # else the one's solution may happen to be mended at less cost than the other's
+            assert found.loss == pytest.approx(exact.loss, abs=1e-4)
+
+
+def by_blocks_alone(honest):
+    def solve(self, way, *arguments):
+        assert way[0] == "blocks"
+        return honest(self, way, *arguments)
+
+    return solve
+
+
+def test_a_large_programme_with_several_pairs_or_a_prior(monkeypatch):
+    p, q, prior = laws(2, 7, 6), laws(2, 7, 7), laws(1, 7, 8)[0]
+
+    def run():
+        return optimal_channel(p, q, PLANE, epsilon=0.3, delta=0.01, prior=prior, point_epsilon=2.0, dilation=1.0)
+
+    exact = run()
+    monkeypatch.setattr(programme_module, "MOST_ROWS", 0)
+    found = run()
+    for a, b in zip(p, q, strict=True):
+        assert delta(found.mechanism, a, b, 0.3).upper <= 0.01
+    assert exact.lower <= found.loss <= exact.loss + 1e-4
+    assert exact.lower - 1e-4 <= found.lower <= exact.loss
+
+
+def test_a_large_programme_without_an_inside(monkeypatch):
+    p, q = laws(2, 7, 9)
+    monkeypatch.setattr(programme_module, "MOST_ROWS", 0)
+    found = optimal_channel(p, q, PLANE, epsilon=0, delta=1e-12, point_epsilon=2.0)
+    assert found.realised.upper <= 1e-12
+    assert found.point.upper <= 2
+    assert 0 < found.lower <= found.loss
+    with pytest.raises(InfeasibleError, match="larger delta"):
+        optimal_channel(p, q, PLANE, epsilon=0, delta=0, point_epsilon=2.0)
+
+
+@pytest.mark.parametrize("most", [0, 1, 4, 8])
+def test_a_large_programme_left_early_is_feasible_and_its_bound_holds(monkeypatch, most):
+    p, q = laws(2, 7, 9)
+    exact = optimal_channel(p, q, PLANE, epsilon=0.3, delta=0.01, point_epsilon=2.0, dilation=1.0)
+    monkeypatch.setattr(programme_module, "MOST_ROWS", 0)
+    monkeypatch.setattr(blocks_module, "_ITERATIONS", most)
+    found = optimal_channel(p, q, PLANE, epsilon=0.3, delta=0.01, point_epsilon=2.0, dilation=1.0)
+    assert found.realised.upper <= 0.01
+    assert found.point.upper <= 2
+    assert found.lower <= exact.loss
+    assert exact.lower <= found.loss
+    assert found.gap > 1e-4
+
+
+def test_large_by_its_own_size():
+    side = np.arange(8.0)
+    space = Space(np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2))
+    p, q = laws(2, 64, 11)
+    task = _Task([Pair("a", p, q)], space, space, 0.2, 0.001, (p + q)[None] / 2, 1.0, 1.1)
+    assert task.programme.large
+    found = optimal_channel(p, q, space, epsilon=0.2, delta=0.001, point_epsilon=1.0)
+    assert found.realised.upper <= 0.001
+    assert found.point.upper <= 1
+    assert found.gap < 0.1 * found.loss
+
+
+def test_a_step_of_newton_solves_its_equations():
+    p, q = laws(2, 7, 9)
+    task = _Task([Pair("a", p, q)], PLANE, PLANE, 0.3, 0.01, (p + q)[None] / 2, 2.0, 1.1)
+    programme, factors = task.programme, task._factors(1.0)
+    signed = programme.plus - programme.t * programme.minus
+    made = Blocks.of(programme.cost, signed, 0.01, programme._incidence(factors), programme.edges, factors)
+    point = made.start()
+    assert point.inside
+    assert made.kept.T @ point.prices + point.price[:, None] == pytest.approx(made.cost, abs=1e-12)
+    assert point.x.sum(axis=1) == pytest.approx(made.totals)
+    aim = np.random.default_rng(0).random(point.room.shape)
+    x, room, prices, price = _Newton(made, point)._direction(aim)
+    assert room == pytest.approx(made.kept @ x, abs=1e-10)
+    assert point.room * (point.prices + prices) + point.prices * room == pytest.approx(aim, abs=1e-10)
+    assert made.kept.T @ (point.prices + prices) + price[:, None] == pytest.approx(made.cost, abs=1e-8)
+    assert x.sum(axis=1) == pytest.approx(np.zeros(len(x)), abs=1e-10)
 
 
 def test_bad_arguments_are_named():

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from distp.attacks import AttackSuccess as AttackSuccess
+    from distp.attacks import LocationAttack as LocationAttack
     from distp.attacks import attack_success as attack_success
     from distp.attacks import bayes_factor as bayes_factor
+    from distp.attacks import location_attack as location_attack
     from distp.attacks import posterior as posterior
     from distp.attacks import success_limit as success_limit
     from distp.calibration import Calibration as Calibration
@@ -164,7 +166,15 @@ _ROOMS = {
         "xdistp",
     ),
     "utility": ("expected_loss", "real_report_loss", "worst_loss"),
-    "attacks": ("AttackSuccess", "attack_success", "bayes_factor", "posterior", "success_limit"),
+    "attacks": (
+        "AttackSuccess",
+        "LocationAttack",
+        "attack_success",
+        "bayes_factor",
+        "location_attack",
+        "posterior",
+        "success_limit",
+    ),
     "certificates": ("Certificate", "certify"),
     "calibration": (
         "Calibration",

@@ -33,6 +33,7 @@ _TINY = 1e-6  # an epsilon below which a mixture has next to no room for a solve
 _NEAR = 1e-7  # of the largest distance: a channel this near to the bound needs no second attempt
 _LIGHTEST = 1e-6  # of the heaviest row's weight
 _SOLVED = 1e-9  # a delta below this is beside the solver's tolerances, so 0 is solved for
+_INSIDE = 1e-6  # a delta that leaves room for rounding in a large programme
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +105,8 @@ def optimal_channel(
         Also ask for extended DP, ``A(x)[y] <= e^(point_epsilon d(x, x')) A(x')[y]``, per unit of distance; with
         ``aware`` of each channel.
     dilation : float
-        How much longer than the distance a way in the spanner may be. Nearer to 1 is less loss and more time.
+        How much longer than the distance a way in the spanner may be. Nearer to 1 is less loss and more time; for
+        hundreds of inputs at most a few times as much.
 
     Returns
     -------
@@ -126,6 +128,10 @@ def optimal_channel(
     Theory 7.4. What the solver returns is made stochastic and then mixed with a constant report by the least share
     that brings the upper end of the certified bracket to the target: the privacy only improves with that share
     (theory 5.5). An input that no law and no prior has reports from the mean law of reports, which says nothing.
+
+    With ``point_epsilon`` and hundreds of inputs the same programme is solved by an interior point of its own, to a
+    gap of 1e-5 of the loss, beside what the stretch costs: for 210 inputs and 276 outputs a minute, with a dilation
+    of 1.02 two, with ``aware`` five; and 8 |X|^2 |Y| bytes of memory, with ``aware`` four times that.
 
     Examples
     --------
@@ -184,7 +190,7 @@ class _Task:
                 lower, best = programme.bound(solution), self._repaired(solution.rows, stretch)
         tight = replace(programme, factors=self._exponentials(stretch))
         reached, failed = 0.0, True
-        for solution in self._solutions(programme.t, factors, None):
+        for solution in self._solutions(programme.t, factors, 1 if programme.large else None):
             failed = False
             lower, reached = max(lower, programme.bound(solution)), max(reached, tight.bound(solution))
             for balance in (False, True):
@@ -197,7 +203,7 @@ class _Task:
             if near:
                 break
         if failed:
-            raise PrecisionError("the linear programme of the channel was not solved by any of HiGHS's ways", None)
+            raise PrecisionError("the linear programme of the channel was not solved in any way", None)
         if best is None or best.mixed > _MUCH:
             best = min(
                 filter(None, (best, self._repaired(self._silent, stretch))), key=lambda one: one.loss, default=None
@@ -220,7 +226,9 @@ class _Task:
     def _solutions(self, t: float, factors: FloatArray, most: int | None) -> Iterator[Solution]:
         """Yield solutions, at most ``most``: by another way, or for delta 0, if the last was not good enough."""
         aim = self.delta if self.delta >= _SOLVED else 0.0
-        tries = itertools.product(dict.fromkeys((aim, 0.0)), self.programme.ways)
+        # An interior point needs an inside, which epsilon 0 with a delta of about 0 does not have.
+        aims = (aim, 0.0, _INSIDE) if self.programme.large else (aim, 0.0)
+        tries = itertools.product(dict.fromkeys(aims), self.programme.ways)
         solved = 0
         for aim, way in tries:
             try:

@@ -8,14 +8,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import optimize, sparse
 
+from distp.calibration.blocks import Blocks
 from distp.checks import FloatArray, IntArray
 from distp.errors import PrecisionError
 from distp.privacy.single import UNIT
 
 LARGEST_FACTOR = 1e6  # of a probability: beyond it the solver's tolerances would eat the smaller term
 _FEASIBILITY = 1e-10  # the least that HiGHS takes
+MOST_ROWS = 20_000  # of edges and outputs: with more, HiGHS takes minutes and then hours
 Way = tuple[str, bool]
 _WAYS: tuple[Way, ...] = (("highs-ds", False), ("highs-ipm", True), ("highs-ds", True))  # solver, presolve
+_BLOCKS: Way = ("blocks", False)
 _NO_EDGES: IntArray = np.empty((0, 2), dtype=np.int64)
 
 
@@ -69,12 +72,19 @@ class Programme:
     factors: FloatArray = field(default_factory=lambda: np.empty(0))
 
     @property
+    def large(self) -> bool:
+        """Whether only the interior point that goes output by output is quick enough."""
+        return 2 * len(self.edges) * int(self.cost.shape[1]) > MOST_ROWS
+
+    @property
     def ways(self) -> tuple[Way, ...]:
         """How to solve it, the quickest first; now and then, degenerate as it is, the first one fails.
 
         Dual simplex without presolve is fastest for the two orders of one pair; for more orders, or with edges,
         it is slow where interior point with crossover is not.
         """
+        if self.large:
+            return (_BLOCKS,)
         simple = self.plus.shape[0] <= 2 and not self.edges.size
         return _WAYS if simple else (_WAYS[1], _WAYS[0], _WAYS[2])
 
@@ -86,6 +96,8 @@ class Programme:
         PrecisionError
             The solver gave up.
         """
+        if way == _BLOCKS:
+            return self._by_blocks(delta, t, factors)
         rows, outputs = self.cost.shape
         orders = self.plus.shape[0]
         cost = self.cost / self.weights[:, None]
@@ -121,6 +133,16 @@ class Programme:
             prices[: orders * outputs].reshape(orders, outputs),
             prices[prices.size - 2 * len(self.edges) * outputs :].reshape(-1, outputs),
         )
+
+    def _by_blocks(self, delta: float, t: float, factors: FloatArray) -> Solution:
+        """Solve it output by output."""
+        unit = float(self.cost.max()) or 1.0
+        signed = self.plus - t * self.minus
+        blocks = Blocks.of(self.cost / unit, signed, delta, self._incidence(factors), self.edges, factors)
+        point = blocks.solve()
+        first = 2 * len(self.edges)
+        prices = point.prices * unit
+        return Solution(point.x[: len(self.cost)], prices[first : first + len(signed)], prices[:first])
 
     def bound(self, solution: Solution) -> float:
         """Return what no feasible channel's cost is below, proven by the multipliers of a solution.
