@@ -1,28 +1,32 @@
-"""The least loss that a tupling mechanism with a restricted Laplace base can have at a stated privacy."""
+"""The least loss that a tupling mechanism can have at a stated privacy, and what a person can pay for it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from distp.calibration.feasibility import Target, weakest
-from distp.certificates import Certificate, certify
+from distp.attacks import location_attack
+from distp.calibration.feasibility import Progress, Target
+from distp.calibration.laplace import least_laplace
+from distp.calibration.optimal_dummies import dummy_laws
+from distp.calibration.optimal_tupling import optimal
+from distp.calibration.pairs import as_pairs
+from distp.certificates import Certificate, certify, halves
 from distp.certificates.certificate import mean_law
 from distp.checks import FloatArray, count, distribution, nonnegative, probability
 from distp.distributions import Pair
-from distp.errors import DistributionError, InfeasibleError
-from distp.mechanisms import Identity, Mechanism, RestrictedLaplace, Tupling
+from distp.errors import InfeasibleError, ParameterError, PrecisionError
+from distp.mechanisms import Channel, Identity, Tupling
+from distp.privacy import Bracket
+from distp.privacy import delta as exact_delta
 from distp.spaces import Regions, Space
-from distp.utility import loss_matrix, mean_loss
+from distp.utility import expected_loss
 
-_COARSE_RADII = 10
-_FINE_RADII = 5
-_WEAKEST_EPSILON = 60.0  # times the largest distance: by then a report leaves its input's cell no more
-
-Progress = Callable[[int, int], None]
+BASES = ("laplace", "optimal")
+DUMMIES = ("uniform", "mixture", "difference", "chosen")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,14 +45,18 @@ def calibrate(
     epsilon: float,
     delta: float,
     max_dummies: int,
+    confidence: float | None = None,
+    max_loss: float | None = None,
+    min_location_error: float | None = None,
+    base: str = "laplace",
     prior: ArrayLike | None = None,
-    dummy_distribution: ArrayLike | None = None,
+    dummy_distribution: ArrayLike | str | None = None,
     progress: Progress | None = None,
 ) -> Calibration:
     """Find the tupling mechanism of least expected loss that is (epsilon, delta)-DistP for every pair.
 
-    The base is the identity, with as few dummies as suffice, or else a restricted Laplace mechanism, with
-    ``max_dummies`` of them (loss and delta both fall with every dummy).
+    The base is the identity, with as few dummies as suffice, or else a noisy one, with ``max_dummies`` of them (loss
+    and delta both fall with every dummy).
 
     Parameters
     ----------
@@ -60,10 +68,22 @@ def calibrate(
         The target.
     max_dummies : int
         How many dummies a report may carry.
+    confidence : float, optional
+        Such as 0.95: meet the target at an upper limit for the population that the people of the pairs were drawn
+        from, see `Population`. Default: for the distributions as they are.
+    max_loss : float, optional
+        A budget, in the space's unit: with it, the fewest dummies that keep to it rather than the least loss.
+    min_location_error : float, optional
+        How far, on average, the best guess of a person's own place must be from it after a report (km on maps;
+        `location_attack`).
+    base : {"laplace", "optimal"}
+        What perturbs the real report where the identity is not enough: a restricted Laplace mechanism, two numbers
+        that anybody can check; or the channel that `optimal_tupling` finds, of less loss.
     prior : array_like, shape (|X|,), optional
         Law of the input for the loss. Default: the mean of all distributions.
-    dummy_distribution : array_like, shape (|Y|,), optional
-        Default: uniform.
+    dummy_distribution : array_like, shape (|Y|,), or one of "uniform", "mixture", "difference", "chosen"; optional
+        By name: `dummy_laws`, or with the optimal base and a confidence those that are found with it. Default:
+        uniform, or "chosen" where that is possible.
     progress : callable, optional
         Called with (steps done, steps in all).
 
@@ -75,7 +95,7 @@ def calibrate(
     Raises
     ------
     InfeasibleError
-        Not even a report that ignores its input meets the target (rounding at delta 0).
+        Not even a report that ignores its input meets the target (rounding at delta 0), or the budget is too small.
 
     Examples
     --------
@@ -86,133 +106,133 @@ def calibrate(
     """
     epsilon, delta = nonnegative(epsilon, "epsilon"), probability(delta, "delta")
     max_dummies = count(max_dummies, "max_dummies")
+    if base not in BASES:
+        raise ParameterError(f"base must be one of {', '.join(BASES)}, got {base!r}")
     inputs = space.inputs if isinstance(space, Regions) else space
     pairs = as_pairs(p, q, len(inputs))
     law = mean_law(pairs) if prior is None else distribution(prior, len(inputs), "prior")
-    target = Target(pairs, epsilon, delta)
-
-    def tuples(base: Mechanism, dummies: int = max_dummies) -> Tupling:
-        return Tupling(base, dummies, dummy_distribution)
-
-    found = _fewest_dummies(lambda k: tuples(Identity(inputs, space), k), target, max_dummies)
-    if found is None:
-        found = _least_loss(tuples, inputs, space, target, law, progress)
-    if found is None:
+    found_with_base = base == "optimal" and confidence is not None
+    nu = _dummies(dummy_distribution, pairs, inputs, space, found_with_base)
+    budget = None if max_loss is None else nonnegative(max_loss, "max_loss")
+    least = 0.0 if min_location_error is None else nonnegative(min_location_error, "min_location_error")
+    blind = location_attack(Channel(np.full((len(inputs), 1), 1.0), inputs, Space([0.0])), law).blind_error
+    if least > blind.lower:
         raise InfeasibleError(
-            f"no mechanism meets epsilon={epsilon:g}, delta={delta:g}: not even a constant one, to the "
-            "accuracy of floating point; ask for a larger delta"
+            f"min_location_error is {least:g}, but an attacker who sees no report at all is off by {blind.lower:.4g}"
         )
-    return Calibration(found, certify(found, pairs, epsilon, delta, law))
+
+    def search(chosen: Sequence[Pair], step: Progress | None) -> Tupling:
+        target = Target(chosen, epsilon, delta, confidence, least, law)
+        return _Search(target, inputs, space, nu, base).run(max_dummies, budget, step)
+
+    mechanism = search(pairs, progress)
+    held_out = None if confidence is None else _held_out(search, pairs, epsilon)
+    certificate = certify(mechanism, pairs, epsilon, delta, law, confidence=confidence, held_out=held_out)
+    return Calibration(mechanism, certificate)
 
 
-def as_pairs(p: ArrayLike | Sequence[Pair], q: ArrayLike | None, size: int) -> list[Pair]:
-    """Return what a caller gave as ``p`` and ``q`` as pairs over ``size`` inputs."""
-    if q is None:
-        pairs = list(p) if isinstance(p, (list, tuple)) else []
-        if not pairs or not all(isinstance(pair, Pair) for pair in pairs):
-            raise DistributionError("without q, p must be a non-empty list of Pair")
-        for pair in pairs:
-            distribution(pair.p, size, f"p of {pair.name!r}")
-        return pairs
-    left, right = np.atleast_2d(np.asarray(p, dtype=float)), np.atleast_2d(np.asarray(q, dtype=float))
-    if left.shape != right.shape or left.ndim != 2:
-        raise DistributionError(f"p and q differ in shape: {left.shape} and {right.shape}")
-    return [
-        Pair(f"pair {i}", distribution(a, size, f"p[{i}]"), distribution(b, size, f"q[{i}]"))
-        for i, (a, b) in enumerate(zip(left, right, strict=True))
-    ]
-
-
-def _fewest_dummies(make: Callable[[int], Tupling], target: Target, most: int) -> Tupling | None:
-    """Return the identity among as few dummies as suffice: delta never grows with their number."""
-    if not target.met_by(make(most)):
+def _dummies(
+    wanted: ArrayLike | str | None, pairs: Sequence[Pair], inputs: Space, space: Space, choose: bool
+) -> FloatArray | None:
+    """Return the law of dummies; None where they are found with the base."""
+    if wanted is None:
+        wanted = "chosen" if choose else "uniform"
+    if not isinstance(wanted, str):
+        return distribution(wanted, len(space), "dummy_distribution")
+    if wanted == "chosen" and choose:
         return None
-    low, high = -1, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if target.met_by(make(middle)) else (middle, high)
-    return make(high)
+    if wanted == "chosen":
+        raise ParameterError("dummies are chosen with an optimal base and a confidence only")
+    if wanted not in DUMMIES:
+        raise ParameterError(f"dummy_distribution must be one of {', '.join(DUMMIES)}, or a law, got {wanted!r}")
+    laws = dummy_laws(pairs, Identity(inputs, space))
+    return laws.get(wanted, laws["uniform"])  # of equal distributions there is no difference
 
 
-def _least_loss(
-    tuples: Callable[[Mechanism], Tupling],
-    inputs: Space,
-    space: Space,
-    target: Target,
-    law: FloatArray,
-    progress: Progress | None,
-) -> Tupling | None:
-    """Search radius and epsilon_A of the restricted Laplace base: a coarse row of radii, then near the best.
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """What is searched for; ``nu`` None: dummies are found with the base."""
 
-    For one radius the loss falls as epsilon_A grows, so the best is the largest epsilon_A that meets the
-    target, and a radius whose loss cannot beat the best so far at any such epsilon_A costs one check.
-    """
-    distances = inputs.distances(space)
-    lengths = np.unique(distances[distances > 0])
-    if not lengths.size:
-        return None
-    smallest, largest = float(lengths[0]), float(lengths[-1])
-    top = _WEAKEST_EPSILON / smallest
-    best: Tupling | None = None
-    best_loss, best_radius = np.inf, np.inf
+    target: Target
+    inputs: Space
+    space: Space
+    nu: FloatArray | None
+    base: str
 
-    some = tuples(Identity(inputs, space))
-    weights = loss_matrix(distances, some.dummies, some.dummy_distribution)
+    def run(self, most: int, budget: float | None, progress: Progress | None) -> Tupling:
+        found = self._within(most, budget, progress)
+        if budget is None:
+            return found
+        low, high = -1, found.dummies
+        while high - low > 1:
+            middle = (low + high) // 2
+            try:
+                found = self._within(middle, budget, progress)
+                high = middle
+            except InfeasibleError:
+                low = middle
+        return found
 
-    def loss_of(mechanism: Mechanism) -> float:
-        return mean_loss(mechanism, law, weights)
+    def _within(self, dummies: int, budget: float | None, progress: Progress | None) -> Tupling:
+        found = self._least_loss(dummies, progress)
+        loss = expected_loss(found, self.target.prior) if budget is not None else 0.0
+        if budget is not None and loss > budget:
+            raise InfeasibleError(
+                f"no mechanism was found with a loss of at most {budget:g} and at most {dummies} dummies: the least "
+                f"is {loss:.4g}. Allow more dummies, a larger loss, or a larger epsilon or delta"
+            )
+        return found
 
-    def make(radius: float) -> Callable[[float], Tupling]:
-        return lambda parameter: tuples(RestrictedLaplace(inputs, parameter, radius, space))
-
-    def attempt(radius: float) -> None:
-        nonlocal best, best_loss, best_radius
-        start = _epsilon_for_loss(make(radius), loss_of, best_loss, top)
-        found = None if start is None else weakest(make(radius), target, start, top)
+    def _least_loss(self, dummies: int, progress: Progress | None) -> Tupling:
+        identity = self._identity(dummies)
+        if identity is not None:
+            return identity
+        best = None
+        if self.base == "optimal":
+            best = optimal(self.target, self.space, dummies, self.nu, progress=progress).mechanism
+            if self.target.confidence is None:
+                return best
+        # With few people two parameters can do better than a channel that is wary of every cell.
+        found = least_laplace(self.target, self.inputs, self.space, dummies, self.nu, progress)
+        both = [one for one in (best, found) if one is not None]
+        found = min(both, key=lambda one: expected_loss(one, self.target.prior), default=None)
         if found is None:
-            return
-        mechanism = found[1]
-        assert isinstance(mechanism, Tupling)
-        loss = loss_of(mechanism)
-        if loss < best_loss:
-            best, best_loss, best_radius = mechanism, loss, radius
+            raise InfeasibleError(
+                f"no mechanism meets epsilon={self.target.epsilon:g}, delta={self.target.delta:g}: not even a "
+                "constant one, to the accuracy of floating point; ask for a larger delta"
+            )
+        return found
 
-    # From the outside in: an unrestricted base always meets the target at some epsilon_A.
-    coarse = [*np.geomspace(largest, smallest, _COARSE_RADII).tolist()]
-    done = 0
-    steps = len(coarse) + 2 * _FINE_RADII
-    for radius in coarse:
-        attempt(radius)
-        done += 1
-        if progress:
-            progress(done, steps)
-    ratio = (largest / smallest) ** (1 / (_COARSE_RADII - 1))
-    for fine in _around(best_radius, ratio, largest):
-        attempt(fine)
-        done += 1
-        if progress:
-            progress(done, steps)
-    return best
+    def _identity(self, most: int) -> Tupling | None:
+        """Return the identity among as few dummies as suffice: delta never grows with their number."""
+
+        def make(dummies: int) -> Tupling:
+            return Tupling(Identity(self.inputs, self.space), dummies, self.nu)
+
+        if not self.target.surely_met_by(make(most)):
+            return None
+        low, high = -1, most
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.target.surely_met_by(make(middle)) else (middle, high)
+        return make(high)
 
 
-def _around(radius: float, ratio: float, largest: float) -> Iterator[float]:
-    """Yield radii between the best one's coarse neighbours."""
-    if not np.isfinite(radius):
-        return
-    for step in np.linspace(-1, 1, 2 * _FINE_RADII + 2)[1:-1].tolist():
-        yield min(radius * ratio**step, largest)
-
-
-def _epsilon_for_loss(
-    make: Callable[[float], Tupling], loss_of: Callable[[Mechanism], float], loss: float, top: float
-) -> float | None:
-    """Return an epsilon_A from which on the loss is below ``loss``; None if it never is."""
-    if loss_of(make(0.0)) < loss:
-        return 0.0
-    if loss_of(make(top)) >= loss:
+def _held_out(
+    search: Callable[[Sequence[Pair], Progress | None], Tupling], pairs: Sequence[Pair], epsilon: float
+) -> list[Bracket] | None:
+    """Return delta for one half of the people of what the other half's search finds; None where nobody is named."""
+    parts = halves(pairs)
+    if parts is None:
         return None
-    low, high = 0.0, top
-    while high - low > 1e-2 * high:  # only a bound: what lies between is not worth a step
-        middle = (low + high) / 2 if low > 0 else high / 4
-        low, high = (low, middle) if loss_of(make(middle)) < loss else (middle, high)
-    return high
+    try:
+        mechanism = search(parts[0], None)
+    except InfeasibleError:
+        return None
+    found = []
+    for pair in parts[1]:
+        try:
+            found.append(exact_delta(mechanism, pair.p, pair.q, epsilon))
+        except PrecisionError as error:
+            found.append(error.bracket)
+    return found

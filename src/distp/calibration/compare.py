@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from numpy.typing import ArrayLike
 
 from distp.attacks import attack_success
-from distp.calibration.calibrate import Progress, calibrate
+from distp.calibration.calibrate import calibrate
 from distp.calibration.families import families, scaled_laplace, units
-from distp.calibration.feasibility import Target, weakest
+from distp.calibration.feasibility import Progress, Target, weakest
 from distp.certificates.certificate import mean_law
 from distp.checks import count, nonnegative, probability
 from distp.distributions import Pair

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from distp.attacks import attack_success
-from distp.calibration.calibrate import Progress
+from distp.calibration.feasibility import Progress
 from distp.distributions import Pair
 from distp.mechanisms import Identity, Mechanism, Tupling
 from distp.privacy import Bracket, epsilon, theorem3_epsilon

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csgraph
 
-from distp.calibration.calibrate import as_pairs
+from distp.calibration.pairs import as_pairs
 from distp.calibration.programme import LARGEST_FACTOR, Programme, Solution
 from distp.calibration.repair import balanced, least_mixed, proven, raised, stochastic
 from distp.calibration.spanner import Spanner, greedy_spanner

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
-from distp.calibration.optimal_tupling import GAP, Mixture, OptimalTupling, named_pairs, optimal_tupling
+from distp.calibration.optimal_tupling import GAP, OptimalTupling, optimal_tupling
+from distp.calibration.pairs import Mixture, named_pairs
 from distp.checks import FloatArray, count, probability
 from distp.mechanisms import Identity, Mechanism
 from distp.spaces import Regions, Space

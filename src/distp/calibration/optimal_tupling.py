@@ -9,22 +9,23 @@ by the certified accountant, and the bound on the loss holds for whatever multip
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from distp.calibration.calibrate import as_pairs
-from distp.calibration.feasibility import Target
+from distp.calibration.feasibility import Progress, Target
 from distp.calibration.optimal_newton import Iterate, Programme, iterates
 from distp.calibration.optimal_tests import TupleTests
+from distp.calibration.pairs import Mixture, named_pairs
+from distp.calibration.steady import Designer, cheapest, moments_of
+from distp.certificates import Population, population
 from distp.certificates.certificate import mean_law
 from distp.checks import FloatArray, count, distribution, nonnegative, positive, probability
 from distp.distributions import Pair
-from distp.errors import DistributionError, InfeasibleError, ParameterError, PrecisionError
-from distp.mechanisms import Channel, Identity, Tupling
+from distp.errors import InfeasibleError, ParameterError, PrecisionError
+from distp.mechanisms import Channel, Tupling
 from distp.privacy import Bracket
 from distp.privacy import delta as exact_delta
 from distp.privacy.single import UNIT
@@ -36,9 +37,6 @@ GAP = 0.005
 _NOTHING = 1e-12  # of the largest loss: a gap this small is none
 _TRIMMED = 1e-13  # entries below this become 0
 _STALLED = 20  # steps without progress
-
-Progress = Callable[[int, int], None]
-Mixture = Sequence[Pair | tuple[ArrayLike, ArrayLike]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +54,8 @@ class OptimalTupling:
         Delta at the target's epsilon, one for each pair, the larger of both orders.
     epsilon, delta : float
         The target.
+    populations : tuple of Population, or None
+        Where a confidence was asked: what delta is at most for the population, one for each pair.
     """
 
     mechanism: Tupling
@@ -64,6 +64,7 @@ class OptimalTupling:
     deltas: tuple[Bracket, ...]
     epsilon: float
     delta: float
+    populations: tuple[Population, ...] | None = None
 
     @property
     def gap(self) -> float:
@@ -80,6 +81,7 @@ def optimal_tupling(
     delta: float,
     prior: ArrayLike | None = None,
     dummy_distribution: ArrayLike | None = None,
+    confidence: float | None = None,
     gap: float = GAP,
     steps: int = STEPS,
     progress: Progress | None = None,
@@ -99,7 +101,10 @@ def optimal_tupling(
     prior : array_like, shape (|X|,), optional
         Law of the input for the loss. Default: the mean of all distributions.
     dummy_distribution : array_like, shape (|Y|,), optional
-        Default: uniform.
+        Default: uniform; with ``confidence``, chosen with the base.
+    confidence : float, optional
+        Such as 0.95: meet the target not for the pairs as they were counted but at an upper limit for the population
+        that their people were drawn from. Each `Pair` must have its people, or at least its numbers of records.
     gap : float
         Stop where the loss is within this share of the bound.
     steps : int
@@ -121,8 +126,10 @@ def optimal_tupling(
 
     Notes
     -----
-    The mechanism is fitted to the distributions cell by cell: they must be known, not estimated from a few
-    people (theory 4.13). Source: theory 4.12; without dummies, 7.4.
+    Without ``confidence`` the mechanism is fitted to the distributions cell by cell: they must be known, not
+    estimated from a few people (theory 4.13). With it, base and dummies come from `distp.calibration.steady`, as
+    strong as the limit asks for; ``lower`` is then what no mechanism goes below that serves everybody as well as it
+    can, and ``gap`` and ``steps`` are not used. Source: theory 4.12; without dummies, 7.4.
 
     Examples
     --------
@@ -132,30 +139,69 @@ def optimal_tupling(
     (0.044, True, True)
     """
     inputs = space.inputs if isinstance(space, Regions) else space
-    target = Target(named_pairs(pairs, len(inputs)), nonnegative(epsilon, "epsilon"), probability(delta, "delta"))
+    epsilon, delta = nonnegative(epsilon, "epsilon"), probability(delta, "delta")
+    named = named_pairs(pairs, len(inputs))
+    law = mean_law(named) if prior is None else distribution(prior, len(inputs), "prior")
+    target = Target(named, epsilon, delta, confidence, given_prior=law)
+    nu = None if dummy_distribution is None else distribution(dummy_distribution, len(space), "dummy_distribution")
+    if confidence is None and nu is None:
+        nu = np.full(len(space), 1.0 / len(space))
+    return optimal(target, space, count(dummies, "dummies"), nu, gap, steps, progress)
+
+
+def optimal(
+    target: Target,
+    space: Space,
+    dummies: int,
+    nu: FloatArray | None,
+    gap: float = GAP,
+    steps: int = STEPS,
+    progress: Progress | None = None,
+) -> OptimalTupling:
+    """Return `optimal_tupling` of a target; with ``nu`` None, which needs a confidence, dummies are chosen too."""
+    inputs = space.inputs if isinstance(space, Regions) else space
     if target.delta == 0:
         raise ParameterError("delta must be > 0: at 0 dummies lower no epsilon, and a single report does as well")
-    search = _Search.of(target, inputs, space, count(dummies, "dummies"), prior, dummy_distribution)
+    search = _Search.of(target, inputs, space, dummies, np.full(len(space), 1.0 / len(space)) if nu is None else nu)
+    if target.confidence is not None:
+        return _steady(search, nu is None, progress)
     nearest = search.nearest()
-    if target.met_by(nearest):
+    if target.surely_met_by(nearest):
         return search.result(nearest, search.floor())
     best, lower = search.run(positive(gap, "gap"), count(steps, "steps", 1), progress)
     return search.result(search.repaired(best), lower)
 
 
-def named_pairs(pairs: Mixture, size: int) -> list[Pair]:
-    """Return the pairs as `Pair`, checked to be distributions over ``size`` inputs."""
-    if not isinstance(pairs, (list, tuple)) or not pairs:
-        raise DistributionError("pairs must be a non-empty list of Pair or of (p, q)")
-    made = []
-    for i, pair in enumerate(pairs):
-        if not isinstance(pair, Pair):
-            if not isinstance(pair, (list, tuple)) or len(pair) != 2:
-                raise DistributionError(f"pairs[{i}] must be a Pair or (p, q)")
-            p, q = (distribution(law, size, f"{name} of pairs[{i}]") for law, name in zip(pair, "pq", strict=True))
-            pair = Pair(f"pair {i}", p, q)
-        made.append(pair)
-    return as_pairs(made, None, size)
+def _steady(search: _Search, choose: bool, progress: Progress | None) -> OptimalTupling:
+    """Return the mechanism that meets the target at the limit for the population, with the limits."""
+    target, nearest = search.target, search.nearest()
+    if target.surely_met_by(nearest):
+        return search.result(nearest, search.floor())
+    designer = Designer(
+        search.inputs.distances(search.space),
+        search.dummies,
+        search.prior,
+        moments_of(target.pairs, target.epsilon),
+        None if choose else search.nu,
+    )
+    done = 0
+
+    def trial(price: float) -> tuple[_Search, FloatArray]:
+        nonlocal done
+        channel, nu = designer.at(price)
+        done += 1
+        if progress:
+            progress(min(done, STEPS - 1), STEPS)
+        return search.with_dummies(nu), channel
+
+    def met(price: float) -> bool:
+        made, channel = trial(price)
+        return target.met_by(made.tuples(channel))
+
+    scale = float((search.prior @ search.weights).mean())
+    price = cheapest(met, scale)
+    made, channel = trial(scale * 1e12 if price is None else price)
+    return made.result(made.repaired(channel[made.live]), search.floor())
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,17 +219,8 @@ class _Search:
     programme: Programme
 
     @classmethod
-    def of(
-        cls,
-        target: Target,
-        inputs: Space,
-        space: Space,
-        dummies: int,
-        prior: ArrayLike | None,
-        dummy_distribution: ArrayLike | None,
-    ) -> _Search:
-        law = mean_law(target.pairs) if prior is None else distribution(prior, len(inputs), "prior")
-        nu = Tupling(Identity(inputs, space), dummies, dummy_distribution).dummy_distribution
+    def of(cls, target: Target, inputs: Space, space: Space, dummies: int, nu: FloatArray) -> _Search:
+        law = target.prior
         weights = loss_matrix(inputs.distances(space), dummies, nu)
         t = math.exp(min(target.epsilon, 300.0))  # larger ones allow no more: delta(t) only falls
         ordered = [(a, b) for pair in target.pairs for a, b in ((pair.p, pair.q), (pair.q, pair.p))]
@@ -202,6 +239,10 @@ class _Search:
         )
         return cls(target, inputs, space, dummies, nu, law, weights, live, programme)
 
+    def with_dummies(self, nu: FloatArray) -> _Search:
+        """Return the same search with other dummies."""
+        return _Search.of(self.target, self.inputs, self.space, self.dummies, nu)
+
     def tuples(self, matrix: FloatArray) -> Tupling:
         base = Channel(sparse.csr_array(matrix), self.inputs, self.space)
         return Tupling(base, self.dummies, self.nu)
@@ -219,7 +260,13 @@ class _Search:
         epsilon, matrix = self.target.epsilon, mechanism.channel()
         loss = float(self.prior @ np.asarray((matrix * self.weights).sum(axis=1)).ravel())
         deltas = tuple(_bracket(mechanism, pair, epsilon) for pair in self.target.pairs)
-        return OptimalTupling(mechanism, loss, min(lower, loss), deltas, epsilon, self.target.delta)
+        level = self.target.confidence
+        known = (
+            None
+            if level is None
+            else tuple(population(mechanism, pair, epsilon, level) for pair in self.target.pairs)
+        )
+        return OptimalTupling(mechanism, loss, min(lower, loss), deltas, epsilon, self.target.delta, known)
 
     def run(self, gap: float, steps: int, progress: Progress | None) -> tuple[FloatArray, float]:
         """Return the channel that is best once repaired, on the live inputs, and the best bound."""
@@ -252,10 +299,10 @@ class _Search:
         def mixed(share: float) -> Tupling:
             return self.tuples((1 - share) * matrix + share * constant)
 
-        if self.target.met_by(made := mixed(0.0)):
+        if self.target.surely_met_by(made := mixed(0.0)):
             return made
         low, high = 0.0, 1e-9
-        while not self.target.met_by(made := mixed(high)):
+        while not self.target.surely_met_by(made := mixed(high)):
             if high == 1:
                 raise InfeasibleError(
                     f"no mechanism was found to meet delta={self.target.delta:g}, to the accuracy of floating point; "
@@ -264,7 +311,7 @@ class _Search:
             low, high = high, min(1.0, 8 * high)
         while high - low > 0.02 * high:  # by convexity every larger share meets the target too
             middle = (low + high) / 2
-            if self.target.met_by(trial := mixed(middle)):
+            if self.target.surely_met_by(trial := mixed(middle)):
                 high, made = middle, trial
             else:
                 low = middle

@@ -10,8 +10,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from distp.attacks import attack_success, success_limit
-from distp.checks import FloatArray, nonnegative, probability
+from distp.attacks import LocationAttack, attack_success, location_attack, success_limit
+from distp.certificates.population import Population, population
+from distp.checks import FloatArray, count, nonnegative, probability
 from distp.distributions import Pair, Support
 from distp.errors import ParameterError
 from distp.mechanisms import Identity, Mechanism
@@ -23,10 +24,17 @@ ASSUMPTIONS = (
     "are not covered.",
     "The person's location is drawn from one of the stated distributions. Somebody whose home or workplace the "
     "attacker already knows is not covered.",
-    "The distributions are those of the data they were estimated from. For people who were not in the data the "
-    "true delta can be several times larger.",
     "The report is the only thing sent: no account, address or time that gives the attribute away.",
 )
+IN_SAMPLE = (
+    "The distributions are those of the data they were estimated from. For people who were not in the data the "
+    "true delta can be many times larger."
+)
+OF_POPULATION = (
+    "The limit for other people holds if those in the data are a random draw from the population. It comes from "
+    "resamples of them, which were tested on populations that are known and on held-out people, and are not a proof."
+)
+OF_RECORDS = "The data name nobody: the limit for others takes every record for a person of its own."
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,8 @@ class PairCertificate:
         Balanced success where the true region is sent as it is.
     support : tuple of Support or None
         Records and people behind each distribution.
+    population : Population or None
+        What delta is at most for the population; None where only the sample is spoken of.
     """
 
     name: str
@@ -58,6 +68,7 @@ class PairCertificate:
     recognised: Bracket
     success_unprotected: Bracket
     support: tuple[Support | None, Support | None] = (None, None)
+    population: Population | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +87,8 @@ class Certificate:
     worst_loss : float
     guaranteed_success : float
         Largest balanced success that (epsilon, delta)-DistP allows, whatever the distributions.
+    location : LocationAttack or None
+        How well the best attacker finds the *place*, before and after one report; None in older files.
     assumptions : tuple of str
     """
 
@@ -86,12 +99,22 @@ class Certificate:
     real_report_loss: float
     worst_loss: float
     guaranteed_success: float
-    assumptions: tuple[str, ...] = ASSUMPTIONS
+    location: LocationAttack | None = None
+    assumptions: tuple[str, ...] = (*ASSUMPTIONS, IN_SAMPLE)
 
     @property
     def holds(self) -> bool:
-        """Whether the upper end of every pair's delta is within the target."""
-        return all(pair.delta.upper <= self.target_delta for pair in self.pairs)
+        """Whether every pair's delta is within the target: its upper end, and its limit for the population if any."""
+        return all(
+            pair.delta.upper <= self.target_delta
+            and (pair.population is None or pair.population.delta <= self.target_delta)
+            for pair in self.pairs
+        )
+
+    @property
+    def in_sample(self) -> bool:
+        """Whether nothing is said of people who are not in the data."""
+        return any(pair.population is None for pair in self.pairs)
 
     @property
     def worst_pair(self) -> PairCertificate:
@@ -99,9 +122,12 @@ class Certificate:
         return max(self.pairs, key=lambda pair: pair.delta.upper)
 
     def agrees_with(self, other: Certificate) -> bool:
-        """Say whether both say the same, up to what another processor's rounding may change (1e-6)."""
-        mine, theirs = self.to_dict(), other.to_dict()
-        return _alike(mine, theirs)
+        """Say whether both give the same figures, up to what another processor's rounding may change (1e-6).
+
+        Of figures that one of the two does not have (a population's limit needs its people; older files have no
+        attack on the place) nothing is asked.
+        """
+        return _alike(_figures(self, other), _figures(other, self))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; an infinite epsilon becomes the string "inf"."""
@@ -124,13 +150,15 @@ class Certificate:
         pairs = tuple(
             PairCertificate(
                 name=str(pair["name"]),
+                population=_population(pair.get("population")),
                 support=tuple(None if s is None else Support(**s) for s in pair["support"]),  # type: ignore[arg-type]
                 **{key: _bracket(pair[key]) for key in _BRACKETS},
             )
             for pair in data["pairs"]
         )
         numbers = {key: nonnegative(data[key], key) for key in _NUMBERS}
-        return cls(pairs=pairs, assumptions=tuple(str(text) for text in data["assumptions"]), **numbers)
+        texts = tuple(str(text) for text in data["assumptions"])
+        return cls(pairs=pairs, assumptions=texts, location=_location(data.get("location")), **numbers)
 
 
 _BRACKETS = ("delta", "epsilon", "success", "recognised", "success_unprotected")
@@ -150,6 +178,9 @@ def certify(
     target_epsilon: float,
     target_delta: float,
     prior: ArrayLike | None = None,
+    *,
+    confidence: float | None = None,
+    held_out: Sequence[Bracket] | None = None,
 ) -> Certificate:
     """Compute a mechanism's certificate from its matrix; nothing nominal is used.
 
@@ -161,7 +192,12 @@ def certify(
     target_epsilon, target_delta : float
         The claim to hold it against.
     prior : array_like, shape (|X|,), optional
-        For the loss. Default: the mean of all distributions.
+        For the loss and the attack on the place. Default: the mean of all distributions.
+    confidence : float, optional
+        Also say what delta is at most for the population, see `Population`; the pairs must say what they were
+        counted from.
+    held_out : sequence of Bracket, optional
+        One for each pair, to keep beside that.
 
     Examples
     --------
@@ -176,7 +212,8 @@ def certify(
     # What the pair gives away where nothing is done: the report is the input itself.
     bare = Identity(mechanism.inputs)
     parts = []
-    for pair in pairs:
+    beside: Sequence[Bracket | None] = held_out or [None] * len(pairs)
+    for pair, other in zip(pairs, beside, strict=True):
         attack = attack_success(mechanism, pair.p, pair.q)
         found = delta(mechanism, pair.p, pair.q, target_epsilon)
         least = epsilon(mechanism, pair.p, pair.q, target_delta)
@@ -191,6 +228,9 @@ def certify(
                 recognised=attack.recognised,
                 success_unprotected=attack_success(bare, pair.p, pair.q).balanced,
                 support=(_size(pair.support_p), _size(pair.support_q)),
+                population=None
+                if confidence is None
+                else population(mechanism, pair, target_epsilon, confidence, other),
             )
         )
     return Certificate(
@@ -201,7 +241,17 @@ def certify(
         real_report_loss(mechanism, law),
         worst_loss(mechanism),
         success_limit(target_epsilon, target_delta),
+        location_attack(mechanism, law),
+        _assumptions(parts),
     )
+
+
+def _assumptions(parts: Sequence[PairCertificate]) -> tuple[str, ...]:
+    known = [part.population for part in parts if part.population is not None]
+    if not known:
+        return (*ASSUMPTIONS, IN_SAMPLE)
+    unnamed = any(one.people is None for one in known)
+    return (*ASSUMPTIONS, OF_POPULATION, *([OF_RECORDS] if unnamed else []))
 
 
 def mean_law(pairs: Sequence[Pair]) -> FloatArray:
@@ -209,6 +259,18 @@ def mean_law(pairs: Sequence[Pair]) -> FloatArray:
     if not pairs:
         raise ParameterError("pairs is empty: there is nothing to hide")
     return np.asarray(np.mean([law for pair in pairs for law in (pair.p, pair.q)], axis=0))
+
+
+def _figures(certificate: Certificate, other: Certificate) -> dict[str, Any]:
+    plain = certificate.to_dict()
+    del plain["assumptions"]
+    if certificate.location is None or other.location is None:
+        del plain["location"]
+    if len(certificate.pairs) == len(other.pairs):
+        for part, one, two in zip(plain["pairs"], certificate.pairs, other.pairs, strict=True):
+            if one.population is None or two.population is None:
+                del part["population"]
+    return plain
 
 
 def _alike(one: Any, two: Any) -> bool:
@@ -232,6 +294,29 @@ def _jsonable(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_jsonable(item) for item in value]
     return "inf" if isinstance(value, float) and math.isinf(value) else value
+
+
+def _population(data: dict[str, Any] | None) -> Population | None:
+    if data is None:
+        return None
+    people = None if data["people"] is None else count(data["people"], "people")
+    proven = None if data["class_delta"] is None else probability(data["class_delta"], "class_delta")
+    return Population(
+        probability(data["confidence"], "confidence"),
+        probability(data["delta"], "delta"),
+        people,
+        count(data["resamples"], "resamples", 1),
+        None if data["held_out"] is None else _bracket(data["held_out"]),
+        proven,
+    )
+
+
+def _location(data: dict[str, Any] | None) -> LocationAttack | None:
+    if data is None:
+        return None
+    brackets = {key: _bracket(data[key]) for key in ("error", "success", "blind_error", "blind_success")}
+    samples, confidence = count(data["samples"], "samples"), probability(data["confidence"], "confidence")
+    return LocationAttack(samples=samples, confidence=confidence, **brackets)
 
 
 def _bracket(data: dict[str, Any]) -> Bracket:

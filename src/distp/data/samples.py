@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from distp.checks import FloatArray, IntArray, nonnegative
-from distp.distributions import Pair, Support
+from distp.distributions import Pair, People, Support
 from distp.errors import DataError, ParameterError
 
 WEIGHTS = ("check-ins", "users")
@@ -121,7 +122,21 @@ def _pair(name: str, sample: Sample, holds: BoolArray, smoothing: float) -> Pair
         laws.append(mass / mass.sum())
         known = None if people is None else int(np.unique(people).size)
         supports.append(Support(int(inputs.size), known, tuple(counts.tolist())))
-    return Pair(name, laws[0], laws[1], supports[0], supports[1])
+    who = None if sample.users is None else _people(sample, holds, smoothing)
+    return Pair(name, laws[0], laws[1], supports[0], supports[1], who)
+
+
+def _people(sample: Sample, holds: BoolArray, smoothing: float) -> People:
+    assert sample.users is not None
+    known, rows = np.unique(sample.users, return_inverse=True)
+    weights = []
+    for member in (holds, ~holds):
+        each = np.ones(int(member.sum()))
+        if sample.weight == "users":
+            each = 1 / np.bincount(rows[member], minlength=known.size)[rows[member]]
+        shape = known.size, sample.size
+        weights.append(sparse.csr_array((each, (rows[member], sample.inputs[member])), shape=shape))
+    return People(weights[0], weights[1], smoothing, known)
 
 
 def _by_person(inputs: IntArray, people: IntArray | None, size: int) -> FloatArray:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from distp.checks import FloatArray, count, distribution, frozen
+from distp.distributions.people import People
 from distp.errors import DistributionError
 
 
@@ -50,6 +51,8 @@ class Pair:
         The distribution with the attribute, and the one without.
     support_p, support_q : Support, optional
         What they were estimated from.
+    people : People, optional
+        Who: what a statement about other people rests on. It stays in memory; no policy file holds it.
 
     Examples
     --------
@@ -63,6 +66,7 @@ class Pair:
     q: FloatArray = field(repr=False)
     support_p: Support | None = None
     support_q: Support | None = None
+    people: People | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         p = distribution(self.p, None, f"p of {self.name!r}")
@@ -70,6 +74,10 @@ class Pair:
         for support in (self.support_p, self.support_q):
             if support is not None and support.counts is not None and len(support.counts) != p.size:
                 raise DistributionError(f"{len(support.counts)} counts of {self.name!r}, but {p.size} inputs")
+        if self.people is not None:
+            for law, known in zip((p, q), self.people.laws(), strict=True):
+                if law.shape != known.shape or not np.allclose(law, known, rtol=1e-6, atol=1e-9):
+                    raise DistributionError(f"the people of {self.name!r} have other distributions than the pair")
         object.__setattr__(self, "p", frozen(p.copy()))
         object.__setattr__(self, "q", frozen(q.copy()))
 

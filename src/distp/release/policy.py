@@ -290,7 +290,8 @@ def _fields(body: dict[str, Any]) -> dict[str, Any]:
             str(item["name"]),
             distribution(item["p"], size, "p"),
             distribution(item["q"], size, "q"),
-            *(None if item[key] is None else Support(**item[key]) for key in ("support_p", "support_q")),
+            None if item["support_p"] is None else Support(**item["support_p"]),
+            None if item["support_q"] is None else Support(**item["support_q"]),
         )
         for item in body["attributes"]
     ]
