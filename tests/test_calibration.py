@@ -147,7 +147,7 @@ def test_comparison_shows_what_theorem_2_and_the_coupling_cost():
 def test_dummies_curve_falls_and_lies_below_theorem_3():
     p, q = laws(2, 9)
     base = RestrictedLaplace(LINE, 0.5, 4.0)
-    curve = dummies_curve(base, Pair("a", p, q), 0.001, dummies=(1, 10, 100, 400))
+    curve = dummies_curve(Tupling(base, 10), Pair("a", p, q), 0.001, dummies=(1, 10, 100, 400))
     uppers = [bracket.upper for bracket in curve.base]
     assert all(b < a for a, b in itertools.pairwise(uppers))
     proven = dict(curve.theorem3)

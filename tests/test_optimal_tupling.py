@@ -265,7 +265,10 @@ def test_a_search_that_goes_wrong_costs_loss_but_proves_nothing_false(monkeypatc
     module = sys.modules["distp.calibration.optimal_tupling"]
     found = list(
         module.iterates(
-            module._Search.of(Target([Pair("a", p, q)], 0.5, 0.01), LINE, LINE, 2, np.full(len(LINE), 1 / len(LINE))).programme, 9
+            module._Search.of(
+                Target([Pair("a", p, q)], 0.5, 0.01), LINE, LINE, 2, np.full(len(LINE), 1 / len(LINE))
+            ).programme,
+            9,
         )
     )
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from distp.attacks import posterior as posterior
     from distp.attacks import success_limit as success_limit
     from distp.calibration import Calibration as Calibration
+    from distp.calibration import Choice as Choice
     from distp.calibration import Compared as Compared
     from distp.calibration import OptimalChannel as OptimalChannel
     from distp.calibration import OptimalTupling as OptimalTupling
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from distp.calibration import optimal_channel as optimal_channel
     from distp.calibration import optimal_dummies as optimal_dummies
     from distp.calibration import optimal_tupling as optimal_tupling
+    from distp.calibration import pareto as pareto
     from distp.certificates import Certificate as Certificate
     from distp.certificates import certify as certify
     from distp.distributions import Pair as Pair
@@ -178,6 +180,7 @@ _ROOMS = {
     "certificates": ("Certificate", "certify"),
     "calibration": (
         "Calibration",
+        "Choice",
         "Compared",
         "OptimalChannel",
         "OptimalTupling",
@@ -186,6 +189,7 @@ _ROOMS = {
         "optimal_channel",
         "optimal_dummies",
         "optimal_tupling",
+        "pareto",
     ),
     "release": ("Policy",),
 }

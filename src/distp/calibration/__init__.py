@@ -5,9 +5,11 @@ from distp.calibration.compare import Compared, compare
 from distp.calibration.optimal_channel import OptimalChannel, optimal_channel
 from distp.calibration.optimal_dummies import optimal_dummies
 from distp.calibration.optimal_tupling import OptimalTupling, optimal_tupling
+from distp.calibration.pareto import Choice, pareto
 
 __all__ = [
     "Calibration",
+    "Choice",
     "Compared",
     "OptimalChannel",
     "OptimalTupling",
@@ -16,4 +18,5 @@ __all__ = [
     "optimal_channel",
     "optimal_dummies",
     "optimal_tupling",
+    "pareto",
 ]

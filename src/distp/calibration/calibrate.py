@@ -14,10 +14,12 @@ from distp.calibration.laplace import least_laplace
 from distp.calibration.optimal_dummies import dummy_laws
 from distp.calibration.optimal_tupling import optimal
 from distp.calibration.pairs import as_pairs
+from distp.calibration.steady import best_dummies, moments_of, wary_prior
 from distp.certificates import Certificate, certify, halves
 from distp.certificates.certificate import mean_law
 from distp.checks import FloatArray, count, distribution, nonnegative, probability
 from distp.distributions import Pair
+from distp.distributions.resampling import sizes
 from distp.errors import InfeasibleError, ParameterError, PrecisionError
 from distp.mechanisms import Channel, Identity, Tupling
 from distp.privacy import Bracket
@@ -27,6 +29,7 @@ from distp.utility import expected_loss
 
 BASES = ("laplace", "optimal")
 DUMMIES = ("uniform", "mixture", "difference", "chosen")
+FEWEST_PEOPLE = 50  # of either class, below which two parameters are all that is fitted to them
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +81,8 @@ def calibrate(
         `location_attack`).
     base : {"laplace", "optimal"}
         What perturbs the real report where the identity is not enough: a restricted Laplace mechanism, two numbers
-        that anybody can check; or the channel that `optimal_tupling` finds, of less loss.
+        that anybody can check; or the channel that `optimal_tupling` finds. With a confidence, the one of the two that
+        serves other people better; with fewer than 50 people in a class, always the first.
     prior : array_like, shape (|X|,), optional
         Law of the input for the loss. Default: the mean of all distributions.
     dummy_distribution : array_like, shape (|Y|,), or one of "uniform", "mixture", "difference", "chosen"; optional
@@ -188,14 +192,15 @@ class _Search:
         if identity is not None:
             return identity
         best = None
-        if self.base == "optimal":
+        if self.base == "optimal" and self._enough_people():
             best = optimal(self.target, self.space, dummies, self.nu, progress=progress).mechanism
             if self.target.confidence is None:
                 return best
-        # With few people two parameters can do better than a channel that is wary of every cell.
         found = least_laplace(self.target, self.inputs, self.space, dummies, self.nu, progress)
-        both = [one for one in (best, found) if one is not None]
-        found = min(both, key=lambda one: expected_loss(one, self.target.prior), default=None)
+        if best is not None:
+            prior = wary_prior(self.target.prior, self.target.pairs)
+            both = [one for one in (best, found) if one is not None]
+            found = min(both, key=lambda one: expected_loss(one, prior))
         if found is None:
             raise InfeasibleError(
                 f"no mechanism meets epsilon={self.target.epsilon:g}, delta={self.target.delta:g}: not even a "
@@ -203,19 +208,30 @@ class _Search:
             )
         return found
 
+    def _enough_people(self) -> bool:
+        """Say whether a channel may be fitted at all: one from a handful of people serves nobody else."""
+        if self.target.confidence is None:
+            return True
+        return min(size for pair in self.target.pairs for size in sizes(pair)) >= FEWEST_PEOPLE
+
     def _identity(self, most: int) -> Tupling | None:
         """Return the identity among as few dummies as suffice: delta never grows with their number."""
-
-        def make(dummies: int) -> Tupling:
-            return Tupling(Identity(self.inputs, self.space), dummies, self.nu)
-
-        if not self.target.surely_met_by(make(most)):
-            return None
-        low, high = -1, most
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.target.surely_met_by(make(middle)) else (middle, high)
-        return make(high)
+        identity = Identity(self.inputs, self.space)
+        laws = [self.nu]
+        if self.nu is None:  # uniform ones may do, or those that suit the identity
+            moments = moments_of(self.target.pairs, self.target.epsilon)
+            laws.append(best_dummies(moments, np.eye(len(self.inputs), len(self.space))))
+        fewest = None
+        for law in laws:
+            low, high = -1, most if fewest is None else fewest.dummies - 1
+            if high < 0 or not self.target.surely_met_by(Tupling(identity, high, law)):
+                continue
+            while high - low > 1:
+                middle = (low + high) // 2
+                met = self.target.surely_met_by(Tupling(identity, middle, law))
+                low, high = (low, middle) if met else (middle, high)
+            fewest = Tupling(identity, high, law)
+        return fewest
 
 
 def _held_out(

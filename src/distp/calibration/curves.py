@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from distp.attacks import attack_success
 from distp.calibration.feasibility import Progress
 from distp.distributions import Pair
-from distp.mechanisms import Identity, Mechanism, Tupling
+from distp.mechanisms import Identity, Tupling
 from distp.privacy import Bracket, epsilon, theorem3_epsilon
 
 DUMMIES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)
@@ -41,20 +41,24 @@ class DummiesCurve:
 
 
 def dummies_curve(
-    base: Mechanism,
+    mechanism: Tupling,
     pair: Pair,
     delta: float,
     dummies: Sequence[int] = DUMMIES,
     progress: Progress | None = None,
 ) -> DummiesCurve:
-    """Compute the curve of one pair for a base mechanism and uniform dummies."""
+    """Compute the curve of one pair for the base and the law of dummies of a mechanism.
+
+    The paper's Theorem 3 is about uniform dummies: its line is for those.
+    """
+    base, law = mechanism.base, mechanism.dummy_distribution
     beta = float(max(base.lift(pair.p).max(), base.lift(pair.q).max()))
     plain = Identity(base.inputs, base.outputs)
     exact, bare, success = [], [], []
     for done, k in enumerate(dummies, start=1):
-        exact.append(epsilon(Tupling(base, k), pair.p, pair.q, delta, rtol=1e-3))
-        bare.append(epsilon(Tupling(plain, k), pair.p, pair.q, delta, rtol=1e-3))
-        success.append(attack_success(Tupling(base, k), pair.p, pair.q).balanced)
+        exact.append(epsilon(Tupling(base, k, law), pair.p, pair.q, delta, rtol=1e-3))
+        bare.append(epsilon(Tupling(plain, k, law), pair.p, pair.q, delta, rtol=1e-3))
+        success.append(attack_success(Tupling(base, k, law), pair.p, pair.q).balanced)
         if progress:
             progress(done, len(dummies))
     proven = [(k, theorem3_epsilon(k, len(base.outputs), beta, delta)) for k in MORE_DUMMIES]

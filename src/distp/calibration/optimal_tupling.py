@@ -19,7 +19,7 @@ from distp.calibration.feasibility import Progress, Target
 from distp.calibration.optimal_newton import Iterate, Programme, iterates
 from distp.calibration.optimal_tests import TupleTests
 from distp.calibration.pairs import Mixture, named_pairs
-from distp.calibration.steady import Designer, cheapest, moments_of
+from distp.calibration.steady import Designer, cheapest, moments_of, wary_prior
 from distp.certificates import Population, population
 from distp.certificates.certificate import mean_law
 from distp.checks import FloatArray, count, distribution, nonnegative, positive, probability
@@ -180,7 +180,7 @@ def _steady(search: _Search, choose: bool, progress: Progress | None) -> Optimal
     designer = Designer(
         search.inputs.distances(search.space),
         search.dummies,
-        search.prior,
+        wary_prior(search.prior, target.pairs),
         moments_of(target.pairs, target.epsilon),
         None if choose else search.nu,
     )

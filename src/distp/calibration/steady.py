@@ -18,11 +18,12 @@ import numpy as np
 from distp.checks import FloatArray
 from distp.compiled import compiled
 from distp.distributions import Pair, second_moments
+from distp.distributions.resampling import astray
 from distp.utility import loss_matrix
 
 FLOOR = 0.15  # of the dummies are uniform: no output may be left without
 _ROUNDS = 3  # of base, then dummies
-_STEPS = 200
+_STEPS = 60  # per round: the next price starts where this one ended
 _TOLERANCE = 1e-4
 _LIGHTEST = 1e-9  # of the heaviest row's curvature
 _TRIMMED = 1e-6  # entries below this become 0
@@ -54,20 +55,41 @@ class Designer:
     def at(self, price: float) -> tuple[FloatArray, FloatArray]:
         """Return channel, shape (|X|, |Y|), and dummies, shape (|Y|,), for a price of chi in units of loss."""
         size = self.distances.shape[1]
-        uniform = np.full(size, 1.0 / size)
         fixed = self.dummy_law is not None
-        nu = self.dummy_law if self.dummy_law is not None else uniform if self.nu is None else self.nu
+        nu = (
+            self.dummy_law
+            if self.dummy_law is not None
+            else np.full(size, 1.0 / size)
+            if self.nu is None
+            else self.nu
+        )
         A = np.tile(nu, (self.prior.size, 1)) if self.channel is None else self.channel
         for turn in range(1 if fixed else _ROUNDS):
             cost = self.prior[:, None] * loss_matrix(self.distances, self.dummies, nu)
             A = _least(cost, self.moments, nu, price, A)
             if not fixed and turn < _ROUNDS - 1:
-                part = np.sqrt(np.maximum(((self.moments @ A) * A).sum(axis=0), 0.0))
-                nu = FLOOR * uniform + (1 - FLOOR) * (part / part.sum() if part.sum() > 0 else uniform)
-                nu = nu / nu.sum()
+                nu = best_dummies(self.moments, A)
         self.channel, self.nu = A, nu
         kept = np.where(A < _TRIMMED, 0.0, A)
         return kept / kept.sum(axis=1, keepdims=True), nu
+
+
+def wary_prior(prior: FloatArray, pairs: Sequence[Pair]) -> FloatArray:
+    """Return the prior with as much of the uniform law as other people may be anywhere.
+
+    A channel that is to serve the people of the sample best would serve nobody at places where none of them was.
+    """
+    share = float(np.mean([astray(pair) for pair in pairs]))
+    mixed = (1 - share) * prior + share / prior.size
+    return np.asarray(mixed / mixed.sum())
+
+
+def best_dummies(moments: FloatArray, channel: FloatArray) -> FloatArray:
+    """Return the dummies, shape (|Y|,), with which chi is least for a channel, but for a share of uniform ones."""
+    part = np.sqrt(np.maximum(((moments @ channel) * channel).sum(axis=0), 0.0))
+    uniform = np.full(part.size, 1.0 / part.size)
+    nu = FLOOR * uniform + (1 - FLOOR) * (part / part.sum() if part.sum() > 0 else uniform)
+    return np.asarray(nu / nu.sum())
 
 
 def moments_of(pairs: Sequence[Pair], epsilon: float) -> FloatArray:

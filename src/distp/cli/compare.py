@@ -12,10 +12,11 @@ import typer
 
 from distp.calibration import Compared
 from distp.cli import options, steps
+from distp.cli import pareto as front
 from distp.cli.console import emit, say
 from distp.data import load_example
 from distp.distributions import Pair
-from distp.errors import DataError
+from distp.errors import ParameterError
 from distp.files import replacing
 from distp.release import Policy
 from distp.report.figures import loss_figure
@@ -43,7 +44,9 @@ def run(
     epsilon: Annotated[
         list[float] | None,
         typer.Option(
-            "--epsilon", help="Target epsilon; repeat it for several. Default: 0.1, 0.2, 0.5, 1, 2 and the policy's."
+            "--epsilon",
+            help="Target epsilon; repeat it for several. Default: 0.1 (not with --pareto), 0.2, 0.5, 1, 2 and the "
+            "policy's.",
         ),
     ] = None,
     delta: Annotated[
@@ -52,22 +55,49 @@ def run(
     max_dummies: Annotated[
         int | None, typer.Option("--max-dummies", help="Dummies of a report. Default: the policy's, or 10.")
     ] = None,
+    pareto: Annotated[
+        bool,
+        typer.Option(
+            "--pareto",
+            help="Instead: which tupling mechanisms are efficient in dummies, loss, epsilon and how far off an "
+            "attacker places the person. Takes some minutes.",
+        ),
+    ] = False,
+    dummies: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--dummies",
+            help="With --pareto: a number of dummies; repeat it for several. Default: 2, 5, 10, 20, 50 and the "
+            "policy's.",
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the CSV and the figure.")] = None,
     json_output: options.Json = False,
 ) -> None:
     """Bring randomised response, planar Laplace and Gaussian, the coupling mechanism and tupling to one privacy."""
+    if dummies and not pareto:
+        raise ParameterError(
+            "--dummies goes with --pareto; without it, --max-dummies says how many a report may carry"
+        )
+    if pareto and max_dummies is not None:
+        raise ParameterError("--max-dummies does not go with --pareto: --dummies names the numbers to look at")
+    known = front.EPSILONS if pareto else steps.EPSILONS
     if policy is None:
         example = load_example()
         regions = example.regions()
         pairs: Sequence[Pair] = [example.pair(regions)]
-        own_delta, own_dummies, epsilons = 0.001, 10, list(steps.EPSILONS)
+        own_delta, own_dummies, epsilons = 0.001, 10, list(known)
     else:
         loaded = Policy.load(policy)
         regions, pairs = loaded.regions, loaded.pairs
         claim = loaded.certificate
         own_delta, own_dummies = claim.target_delta, loaded.dummies
-        epsilons = [*steps.EPSILONS, claim.target_epsilon]
+        epsilons = [*known, claim.target_epsilon]
     delta = own_delta if delta is None else delta
+    if pareto:
+        numbers = dummies or [*front.DUMMIES, own_dummies]
+        front.run(pairs, regions, epsilon or epsilons, delta, numbers, out, json_output=json_output)
+        return
     max_dummies = own_dummies if max_dummies is None else max_dummies
     for value in epsilon or epsilons:
         steps.check_numbers(value, delta, max_dummies, len(regions))
@@ -85,10 +115,7 @@ def run(
 
 def write(folder: Path, rows: Sequence[Compared]) -> None:
     """Write the table as CSV and the figure as PNG, each whole or not at all."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"cannot make the folder {folder}: {error.strerror}") from None
+    front.make_folder(folder)
     with replacing(folder / "comparison.csv") as temporary, temporary.open("w", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(COLUMNS)

@@ -19,6 +19,11 @@ def say(text: str = "") -> None:
     typer.echo(text)
 
 
+def warn(text: str) -> None:
+    """Print one line that must not be overlooked: red, where the terminal has colours."""
+    typer.secho(text, fg=typer.colors.RED, bold=True)
+
+
 def emit(data: Any) -> None:
     """Print JSON for a machine."""
     typer.echo(json.dumps(data, indent=2, allow_nan=False, default=str))

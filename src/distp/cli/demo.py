@@ -54,7 +54,7 @@ def run(
     _show_difference(regions.lat, regions.lon, pair.p, pair.q, talk)
     talk()
     policy, words = steps.design(
-        [pair], [ATTRIBUTE], regions, epsilon=epsilon, delta=delta, max_dummies=max_dummies, outside="refuse"
+        [pair], [ATTRIBUTE], regions, steps.Wishes(epsilon, delta, max_dummies), outside="refuse"
     )
     found = policy.certificate.pairs[0]
     talk("3. The attacker without protection")

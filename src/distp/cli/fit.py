@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from distp.cli import options, steps
-from distp.cli.console import emit, say
+from distp.cli.console import emit, say, warn
 from distp.cli.maps import MapOptions, area_of, make_regions
 from distp.data.readers import MAX_BAD
 from distp.files import check_target
@@ -27,6 +27,12 @@ def run(
     epsilon: options.Epsilon = 1.0,
     delta: options.Delta = 0.001,
     max_dummies: options.MaxDummies = 10,
+    confidence: options.Confidence = steps.CONFIDENCE,
+    in_sample: options.InSample = False,
+    base: options.Base = steps.BASE,
+    dummy_law: options.DummyLaw = None,
+    max_loss: options.MaxLoss = None,
+    min_location_error: options.MinLocationError = None,
     form: options.Format = None,
     lat: options.Lat = None,
     lon: options.Lon = None,
@@ -61,6 +67,9 @@ def run(
     nearest = steps.check_outside(outside)
     steps.check_numbers(epsilon, delta, max_dummies, regions)
     check_target(out, *files)
+    level = None if in_sample else confidence
+    wishes = steps.Wishes(epsilon, delta, max_dummies, level, base, dummy_law, max_loss, min_location_error)
+    wishes.check()
     data = steps.DataOptions(form, lat, lon, user, time, utc_offset, zone, max_bad, weight, smoothing)
     place = MapOptions(map_kind, box, center, city, size_km, cell_km, regions, cap, mask, ring_km)
     area, known_city = area_of(place, files)
@@ -80,9 +89,7 @@ def run(
         pairs,
         [sample.condition for sample in samples],
         space,
-        epsilon=epsilon,
-        delta=delta,
-        max_dummies=max_dummies,
+        wishes,
         outside=outside,
         weight=weight,
         smoothing=smoothing,
@@ -115,6 +122,8 @@ def run(
     else:
         say(f"mechanism: {words}")
         steps.show_certificate(policy.certificate)
+        if in_sample:
+            warn("IN-SAMPLE: this says nothing about people who are not in the data; their delta can be far larger")
         say(f"policy: {out}")
         if page is not None:
             say(f"report: {page}")

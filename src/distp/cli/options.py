@@ -93,6 +93,57 @@ Delta = Annotated[float, typer.Option("--delta", help="Target delta.", rich_help
 MaxDummies = Annotated[
     int, typer.Option("--max-dummies", help="How many dummies a report may carry.", rich_help_panel=TARGET)
 ]
+Confidence = Annotated[
+    float,
+    typer.Option(
+        "--confidence",
+        help="How sure to be that the target holds for the population that the people in the data were drawn from.",
+        rich_help_panel=TARGET,
+    ),
+]
+InSample = Annotated[
+    bool,
+    typer.Option(
+        "--in-sample",
+        help="Meet the target only for the distributions as they were counted: right where they are known, and no "
+        "statement about other people where they are estimated.",
+        rich_help_panel=TARGET,
+    ),
+]
+Base = Annotated[
+    str,
+    typer.Option(
+        "--base",
+        help="What perturbs the true region where it may not be sent as it is. 'optimal': whatever costs the least "
+        "loss. 'laplace': a restricted Laplace mechanism, two numbers.",
+        rich_help_panel=TARGET,
+    ),
+]
+DummyLaw = Annotated[
+    str | None,
+    typer.Option(
+        "--dummy-law",
+        help="How dummies are drawn: 'uniform', 'mixture' (as reports are), 'difference' (where the two "
+        "distributions differ), 'chosen' (with the optimal base and a confidence; the default there).",
+        rich_help_panel=TARGET,
+    ),
+]
+MaxLoss = Annotated[
+    float | None,
+    typer.Option(
+        "--max-loss",
+        help="A budget in km: with it, the fewest dummies that keep to it, instead of the least loss.",
+        rich_help_panel=TARGET,
+    ),
+]
+MinLocationError = Annotated[
+    float | None,
+    typer.Option(
+        "--min-location-error",
+        help="How far off, in km and on average, the best guess of a person's own place must be after a report.",
+        rich_help_panel=TARGET,
+    ),
+]
 BoxText = Annotated[
     str | None,
     typer.Option("--box", help="SOUTH,WEST,NORTH,EAST in degrees: the area of all regions.", rich_help_panel=MAP),

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from distp.calibration import Compared, calibrate, compare
+from distp.calibration.calibrate import BASES, DUMMIES
 from distp.calibration.compare import describe
 from distp.calibration.curves import dummies_curve
-from distp.certificates import Certificate
-from distp.certificates.certificate import mean_law
+from distp.certificates import Certificate, Population, mean_law
+from distp.certificates.population import rank
 from distp.checks import count, nonnegative, probability
 from distp.cli.console import progress, say, table
 from distp.cli.maps import MOST_REGIONS
@@ -21,7 +22,9 @@ from distp.data.presets import PRESETS
 from distp.data.readers import MAX_BAD, find_format
 from distp.data.samples import WEIGHTS
 from distp.distributions import Pair
+from distp.distributions.resampling import DRAWS
 from distp.errors import OutsideError, ParameterError
+from distp.privacy import Bracket
 from distp.release import Policy
 from distp.report import Study, write_report
 from distp.spaces import Box, Regions
@@ -29,6 +32,7 @@ from distp.spaces import Box, Regions
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0)
 MOST_DUMMIES = 10_000  # beyond, a search would take hours
 FEW_PEOPLE, FEW_RECORDS = 10, 30
+CONFIDENCE, BASE = 0.95, "optimal"
 
 
 @dataclass(frozen=True)
@@ -132,14 +136,40 @@ def count_pairs(samples: Sequence[Sample], smoothing: float) -> list[Pair]:
     return [sample.pair(smoothing) for sample in samples]
 
 
+@dataclass(frozen=True)
+class Wishes:
+    """What a mechanism is to do, and what a person can pay for it: see `calibrate`."""
+
+    epsilon: float
+    delta: float
+    max_dummies: int
+    confidence: float | None = CONFIDENCE
+    base: str = BASE
+    dummy_law: str | None = None
+    max_loss: float | None = None
+    min_location_error: float | None = None
+
+    def check(self) -> None:
+        """Refuse what no data could make good, before any are read."""
+        if self.base not in BASES:
+            raise ParameterError(f"--base must be one of {', '.join(BASES)}, got {self.base!r}")
+        if self.dummy_law is not None and self.dummy_law not in DUMMIES:
+            raise ParameterError(f"--dummy-law must be one of {', '.join(DUMMIES)}, got {self.dummy_law!r}")
+        if self.dummy_law == "chosen" and (self.base != "optimal" or self.confidence is None):
+            raise ParameterError("--dummy-law chosen needs --base optimal and a confidence")
+        if self.confidence is not None:
+            rank(self.confidence, DRAWS)
+        for name, value in (("--max-loss", self.max_loss), ("--min-location-error", self.min_location_error)):
+            if value is not None:
+                nonnegative(value, name)
+
+
 def design(
     pairs: Sequence[Pair],
     expressions: Sequence[str],
     regions: Regions,
+    wishes: Wishes,
     *,
-    epsilon: float,
-    delta: float,
-    max_dummies: int,
     outside: str,
     weight: str = WEIGHTS[0],
     smoothing: float = 0.0,
@@ -147,19 +177,34 @@ def design(
     """Calibrate, round to integer weights, certify; return the policy and its mechanism in words."""
     with progress("calibrating") as step:
         found = calibrate(
-            list(pairs), None, regions, epsilon=epsilon, delta=delta, max_dummies=max_dummies, progress=step
+            list(pairs),
+            None,
+            regions,
+            epsilon=wishes.epsilon,
+            delta=wishes.delta,
+            max_dummies=wishes.max_dummies,
+            confidence=wishes.confidence,
+            max_loss=wishes.max_loss,
+            min_location_error=wishes.min_location_error,
+            base=wishes.base,
+            dummy_distribution=wishes.dummy_law,
+            progress=step,
         )
+    populations = [pair.population for pair in found.certificate.pairs]
+    held_out = [one.held_out for one in populations if one is not None and one.held_out is not None]
     policy = Policy.create(
         found.mechanism,
         regions,
         pairs,
-        epsilon=epsilon,
-        delta=delta,
+        epsilon=wishes.epsilon,
+        delta=wishes.delta,
         prior=mean_law(pairs),
         expressions=expressions,
         outside=outside,
         weight=weight,
         smoothing=smoothing,
+        confidence=wishes.confidence,
+        held_out=held_out if len(held_out) == len(pairs) else None,
     )
     return policy, describe(found.mechanism)
 
@@ -184,7 +229,7 @@ def report(
     curves = []
     with progress("drawing the report") as step:
         for pair in policy.pairs:
-            curves.append(dummies_curve(policy.mechanism.base, pair, policy.certificate.target_delta, progress=step))
+            curves.append(dummies_curve(policy.mechanism, pair, policy.certificate.target_delta, progress=step))
     return write_report(
         folder, Study(title, policy.regions, policy.pairs, words, policy.certificate, curves, rows, read)
     )
@@ -211,6 +256,33 @@ def show_certificate(certificate: Certificate) -> None:
         f"   expected loss {certificate.loss:.3f} km (real report alone {certificate.real_report_loss:.3f} km, "
         f"worst {certificate.worst_loss:.2f} km)"
     )
+    if certificate.location is not None:
+        found = certificate.location
+        say(
+            f"   the place itself: the best guess is off by {found.error.lower:.2f} km (without any report "
+            f"{found.blind_error.lower:.2f} km) and right {found.success.upper:.1%} of the time "
+            f"({found.blind_success.upper:.1%})"
+        )
+    for pair in certificate.pairs:
+        if pair.population is not None:
+            for line in population_lines(pair.population, e):
+                say(f"   {pair.name}: {line}")
+
+
+def population_lines(known: Population, epsilon: float) -> list[str]:
+    """Say what is known about people who are not in the data."""
+    who = "records, each taken for a person" if known.people is None else f"{known.people:,} people"
+    lines = [
+        f"for others, delta at {epsilon:g} is at most {Bracket(0, known.delta).claim()}, confidence "
+        f"{known.confidence:g} (resampling {who})"
+    ]
+    if known.held_out is not None:
+        lines.append(f"delta on one half of the people, mechanism from the other half: {known.held_out.claim()}")
+    if known.class_delta is not None:
+        lines.append(
+            f"proven for every population these data leave possible: {Bracket(0, known.class_delta).claim()}"
+        )
+    return lines
 
 
 def show_comparison(rows: Sequence[Compared]) -> None:

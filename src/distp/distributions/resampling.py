@@ -25,7 +25,7 @@ from distp.errors import DistributionError
 
 SHARE = 0.5  # of the people, in each resample
 MOVED, MOVED_OF_FEW = 0.25, 6.0  # of what a person did at a place: this share, or this divided by the root of people
-ASTRAY = 0.1  # of what is moved goes to any place, the rest where people of the class are
+ASTRAY = 1.0  # divided by the root of people: of what is moved goes to any place, the rest where their class is
 DRAWS = 400
 
 # Nothing is released by a resample, and whoever checks a certificate must find its numbers again.
@@ -130,14 +130,18 @@ class _Moves(NamedTuple):
 
 
 def _moves(pair: Pair) -> _Moves:
-    unseen = _unseen(pair)
-    few = min(1.0, MOVED_OF_FEW / math.sqrt(min(_sizes(pair))))
-    astray = [max(ASTRAY, one) for one in unseen]
-    targets = [(1 - part) * law + part / law.size for part, law in zip(astray, (pair.p, pair.q), strict=True)]
-    return _Moves(max(MOVED, few, *unseen), np.array(targets))
+    few = min(1.0, MOVED_OF_FEW / math.sqrt(min(sizes(pair))))
+    targets = [(1 - part) * law + part / law.size for part, law in zip(astray(pair), (pair.p, pair.q), strict=True)]
+    return _Moves(max(MOVED, few, *_unseen(pair)), np.array(targets))
 
 
-def _sizes(pair: Pair) -> tuple[int, int]:
+def astray(pair: Pair) -> tuple[float, float]:
+    """Return how much of what people of either class do may be anywhere, for all that the sample says."""
+    shares = [max(one, ASTRAY / math.sqrt(size)) for one, size in zip(_unseen(pair), sizes(pair), strict=True)]
+    return shares[0], shares[1]
+
+
+def sizes(pair: Pair) -> tuple[int, int]:
     """Return how many people each class has; where nobody is named, records."""
     if pair.people is None:
         return _records(pair)

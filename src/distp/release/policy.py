@@ -17,6 +17,7 @@ from distp.data.samples import WEIGHTS
 from distp.distributions import Pair, Support
 from distp.errors import DistpError, OutsideError, ParameterError, PolicyError
 from distp.mechanisms import Tupling
+from distp.privacy import Bracket
 from distp.release import policyfile, regionfile
 from distp.release.sampling import Seeded, Source, SystemEntropy, tuples
 from distp.release.weights import TOTAL, Weights, from_weights, quantised
@@ -109,6 +110,8 @@ class Policy:
         outside: str = "refuse",
         weight: str = WEIGHTS[0],
         smoothing: float = 0.0,
+        confidence: float | None = None,
+        held_out: Sequence[Bracket] | None = None,
     ) -> Policy:
         """Round a mechanism to integer weights and certify what those weights do.
 
@@ -125,6 +128,8 @@ class Policy:
         outside : {"refuse", "nearest"}
         weight : {"check-ins", "users"}
         smoothing : float
+        confidence, held_out
+            As for `certify`.
         """
         exact, channel, dummy_weights = quantised(mechanism)
         law = np.asarray(prior, dtype=np.float64)
@@ -136,7 +141,7 @@ class Policy:
             tuple(pairs),
             tuple(expressions or [""] * len(pairs)),
             law,
-            certify(exact, pairs, epsilon, delta, law),
+            certify(exact, pairs, epsilon, delta, law, confidence=confidence, held_out=held_out),
             outside,
             mechanism.replacement,
             weight,
@@ -151,10 +156,16 @@ class Policy:
         )
 
     def recertify(self, pairs: Sequence[Pair] | None = None) -> Certificate:
-        """Compute the certificate anew from the weights, for the policy's own pairs or for others."""
+        """Compute the certificate anew from the weights, for the policy's own pairs or for others.
+
+        What delta is at most for a population takes its people, whom no policy holds: it is computed where ``pairs``
+        are given that have them, with the policy's own confidence.
+        """
         claim = self.certificate
         chosen = self.pairs if pairs is None else pairs
-        return certify(self.mechanism, chosen, claim.target_epsilon, claim.target_delta, self.prior)
+        levels = [pair.population.confidence for pair in claim.pairs if pair.population is not None]
+        level = max(levels) if levels and pairs is not None else None
+        return certify(self.mechanism, chosen, claim.target_epsilon, claim.target_delta, self.prior, confidence=level)
 
     def locate(self, lat: ArrayLike, lon: ArrayLike) -> IntArray:
         """Return the input region of each point by the policy's own rule, -1 where it refuses."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
 from matplotlib.colors import Colormap, Normalize, PowerNorm, TwoSlopeNorm
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from distp.calibration import Compared
+from distp.calibration import Choice, Compared
 from distp.calibration.curves import MORE_DUMMIES, DummiesCurve
 from distp.certificates import Certificate
 from distp.checks import FloatArray
@@ -39,6 +40,14 @@ NAMES = {
     "tupling": "tupling",
 }
 _MARKERS = {"RR": "s", "PL": "^", "PG": "v", "PL/W_inf": "<", "coupling": "D", "tupling": "o"}
+KINDS = {  # of choices: colour and marker
+    "restricted Laplace": ("#8c6d31", "^"),
+    "optimal base": ("#6a51a3", "v"),
+    "optimal base and dummies": ("#c8401f", "o"),
+    "true region": ("#3a6fb0", "s"),
+    "true region, distinct dummies": ("#3b8f5a", "D"),
+}
+MOST_PANELS = 4
 _GREY = "#666666"
 
 
@@ -124,6 +133,102 @@ def loss_figure(rows: Sequence[Compared], unit: str = "km") -> Figure:
     ax.legend(fontsize=8, frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.14))
     tidy(ax)
     return figure
+
+
+def pareto_figure(choices: Sequence[Choice], unit: str = "km") -> Figure:
+    """Draw loss against dummies, and the place's safety against loss, for up to four epsilons; efficient ones filled.
+
+    A number beside a point is its dummies; the line is the least loss of a kind.
+    """
+    epsilons = sorted({row.epsilon for row in choices})
+    if len(epsilons) > MOST_PANELS:
+        epsilons = [epsilons[i] for i in np.linspace(0, len(epsilons) - 1, MOST_PANELS).round().astype(int)]
+    figure = Figure(figsize=(max(7.5, 3.1 * len(epsilons) + 0.8), 7.2), layout="constrained")
+    axes = figure.subplots(2, len(epsilons), sharex="row", sharey="row", squeeze=False)
+    numbers = sorted({row.dummies for row in choices})
+    blind = choices[0].blind_error.lower
+    for (top, bottom), epsilon in zip(axes.T, epsilons, strict=True):
+        mine = [row for row in choices if row.epsilon == epsilon]
+        _kinds(top, mine, lambda row: row.dummies + 1, lambda row: row.loss, line=True)
+        _kinds(bottom, mine, lambda row: row.loss, lambda row: row.location_error.lower, line=False)
+        for row in mine:
+            if row.efficient:
+                spot = (row.loss, row.location_error.lower)
+                bottom.annotate(
+                    f"{row.dummies}", spot, (5, 3), textcoords="offset points", fontsize=7, color="#333333"
+                )
+        bottom.axhline(blind, color=_GREY, lw=1, ls="--")
+        top.set_title(f"ε = {epsilon:g}", fontsize=11)
+        top.set_xscale("log")
+        top.set_xticks([k + 1 for k in numbers], [f"{k:,}" for k in numbers])
+        top.xaxis.set_minor_locator(NullLocator())
+        top.set_xlabel("dummies (fewer to the left)")
+        bottom.set_xlabel(f"expected loss ({unit})")
+        tidy(top)
+        tidy(bottom)
+    _losses(axes[0, 0], axes[1, 0], max(row.loss for row in choices))
+    axes[1, 0].annotate(
+        "guessed without any report",
+        (0.98, blind),
+        (0, 3),
+        fontsize=8,
+        color="#333333",
+        ha="right",
+        xycoords=("axes fraction", "data"),
+        textcoords="offset points",
+    )
+    axes[1, 0].set_ylim(0, 1.1 * blind or 1.0)  # no report misleads: no error exceeds that of a blind guess
+    axes[0, 0].set_ylabel(f"expected loss ({unit}; less is better)")
+    axes[1, 0].set_ylabel(f"attacker's error ({unit}; more is safer)")
+    shown = {name: style for name, style in KINDS.items() if any(row.mechanism == name for row in choices)}
+    handles = [
+        Line2D([], [], color=colour, marker=marker, lw=1, label=name) for name, (colour, marker) in shown.items()
+    ]
+    words = "hollow: beaten, perhaps at a smaller ε; number: dummies"
+    handles.append(Line2D([], [], color=_GREY, marker="o", mfc="white", lw=0, label=words))
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=9, frameon=False)
+    return figure
+
+
+def _kinds(
+    ax: Axes, rows: Sequence[Choice], across: Callable[[Choice], float], up: Callable[[Choice], float], *, line: bool
+) -> None:
+    """Draw every choice by its kind, and a thin line along the least ``up`` of each place ``across``."""
+    for name, (colour, marker) in KINDS.items():
+        least: dict[float, float] = {}
+        for row in rows:
+            if row.mechanism == name:
+                least[across(row)] = min(up(row), least.get(across(row), math.inf))
+        if line:
+            ax.plot(sorted(least), [least[x] for x in sorted(least)], color=colour, lw=0.8, alpha=0.6)
+        for row in rows:
+            if row.mechanism == name:
+                fill = colour if row.efficient else "white"
+                ax.plot(
+                    across(row),
+                    up(row),
+                    marker,
+                    color=colour,
+                    mfc=fill,
+                    ms=6,
+                    mew=1.2,
+                    zorder=3 if row.efficient else 2,
+                    clip_on=False,
+                )
+
+
+def _losses(top: Axes, bottom: Axes, most: float) -> None:
+    """Scale the losses: logarithmic, but from 0 on, as many are 0."""
+    decade = 10.0 ** math.floor(math.log10(most)) if most > 0 else 1.0
+    ticks = [0.0, *(m * decade for m in (0.01, 0.1, 1.0) if m * decade <= 2 * most)]
+    room = -decade / 400, 1.5 * max(most, decade / 100)  # a point at 0 stays clear of the frame
+    top.set_yscale("symlog", linthresh=decade / 100, linscale=0.4)
+    bottom.set_xscale("symlog", linthresh=decade / 100, linscale=0.4)
+    top.set_ylim(*room)
+    bottom.set_xlim(*room)
+    for axis in (top.yaxis, bottom.xaxis):
+        axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks])
+        axis.set_minor_locator(NullLocator())
 
 
 def attack_figure(curve: DummiesCurve, certificate: Certificate, pair_name: str) -> Figure:

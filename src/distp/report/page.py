@@ -17,6 +17,7 @@ from distp.certificates import Certificate
 from distp.distributions import Pair
 from distp.errors import DataError
 from distp.files import replacing
+from distp.privacy import Bracket
 from distp.report import figures
 from distp.spaces import Regions
 
@@ -82,7 +83,9 @@ def write_report(folder: str | Path, study: Study) -> Path:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    html = environment.get_template("report.html").render(study=study, certificate=study.certificate, figures=shown)
+    html = environment.get_template("report.html").render(
+        study=study, certificate=study.certificate, figures=shown, up=lambda value: Bracket(0, value).claim()
+    )
     page = place / "report.html"
     with replacing(page) as temporary:
         temporary.write_text(html, encoding="utf-8")
