@@ -81,7 +81,7 @@ def calibrate(
         `location_attack`).
     base : {"laplace", "optimal"}
         What perturbs the real report where the identity is not enough: a restricted Laplace mechanism, two numbers
-        that anybody can check; or the channel that `optimal_tupling` finds. With a confidence, the one of the two that
+        that anybody can check; or the channel that `optimal_tupling` finds. With a confidence, whichever of the two
         serves other people better; with fewer than 50 people in a class, always the first.
     prior : array_like, shape (|X|,), optional
         Law of the input for the loss. Default: the mean of all distributions.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from distp.attacks import attack_success
@@ -163,8 +164,9 @@ def describe(mechanism: Mechanism) -> str:
         unit, per = units(base.outputs)
         words = f"restricted Laplace (ε_A = {base.epsilon:.3g}{per}, r = {base.radius:.3g}{unit})"
     else:
-        words = "tabulated channel" if isinstance(base, Channel) else type(base).__name__
-    return f"{words} among {mechanism.dummies} dummies"
+        words = "channel of its own" if isinstance(base, Channel) else type(base).__name__
+    uneven = np.ptp(mechanism.dummy_distribution) > 1e-9
+    return f"{words} among {mechanism.dummies} dummies{', drawn where they hide best' if uneven else ''}"
 
 
 def _row(

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from distp.checks import FloatArray
-from distp.compiled import compiled
 from distp.distributions import Pair, second_moments
 from distp.distributions.resampling import astray
 from distp.utility import loss_matrix
@@ -120,12 +119,14 @@ def _least(cost: FloatArray, M: FloatArray, nu: FloatArray, price: float, A: Flo
     Beck and Teboulle (2009), with a restart where the momentum points uphill (O'Donoghue and Candes 2015). Each row
     has its own step: rows of likely inputs curve a thousand times as much as others.
     """
+    from distp.calibration.simplex import onto_simplex  # compiled: only whoever designs a channel waits for that
+
     curvature = 2 * price * np.abs(M).sum(axis=1)
     curvature = np.maximum(curvature, _LIGHTEST * curvature.max())[:, None]
     ahead, momentum, before = A, 1.0, math.inf
     for step in range(_STEPS):
         gradient = cost + 2 * price * (M @ ahead) / nu
-        found = _onto_simplex(ahead - gradient * nu / curvature, nu)
+        found = onto_simplex(ahead - gradient * nu / curvature, nu)
         if momentum > 1 and float(((ahead - found) * (found - A) / nu * curvature).sum()) > 0:
             ahead, momentum = A, 1.0
             continue
@@ -138,34 +139,3 @@ def _least(cost: FloatArray, M: FloatArray, nu: FloatArray, price: float, A: Flo
                 break
             before = value
     return A
-
-
-@compiled
-def _onto_simplex(V: FloatArray, nu: FloatArray) -> FloatArray:
-    """Return the nearest law to each row, where distances in coordinate y count ``1/nu[y]``: Michelot's method."""
-    rows, size = V.shape
-    result = np.zeros((rows, size))
-    active = np.empty(size, dtype=np.int64)
-    for x in range(rows):
-        left = size
-        for y in range(size):
-            active[y] = y
-        while True:
-            mass, weight = -1.0, 0.0
-            for i in range(left):
-                mass += V[x, active[i]]
-                weight += nu[active[i]]
-            threshold = mass / weight
-            kept = 0
-            for i in range(left):
-                y = active[i]
-                if V[x, y] > threshold * nu[y]:
-                    active[kept] = y
-                    kept += 1
-            if kept in (0, left):
-                break
-            left = kept
-        for i in range(left):
-            y = active[i]
-            result[x, y] = V[x, y] - threshold * nu[y]
-    return result

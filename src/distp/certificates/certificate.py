@@ -105,11 +105,14 @@ class Certificate:
     @property
     def holds(self) -> bool:
         """Whether every pair's delta is within the target: its upper end, and its limit for the population if any."""
-        return all(
-            pair.delta.upper <= self.target_delta
-            and (pair.population is None or pair.population.delta <= self.target_delta)
-            for pair in self.pairs
+        return self.holds_in_sample and all(
+            pair.population is None or pair.population.delta <= self.target_delta for pair in self.pairs
         )
+
+    @property
+    def holds_in_sample(self) -> bool:
+        """Whether every pair's delta is within the target for the distributions as they were counted."""
+        return all(pair.delta.upper <= self.target_delta for pair in self.pairs)
 
     @property
     def in_sample(self) -> bool:

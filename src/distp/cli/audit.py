@@ -84,7 +84,9 @@ def run(
         )
         pairs = steps.count_pairs(samples, loaded.smoothing)
         read = [*steps.read_lines(check_ins), *counted]
-        other = loaded.recertify(pairs)
+        known = [pair.population for pair in stated.pairs]
+        level = max((one.confidence for one in known if one is not None), default=None)
+        other = loaded.recertify(pairs, level)
     apart = [_apart(pair, loaded, own.target_delta) for pair in loaded.pairs]
     believed = (
         {}
@@ -92,7 +94,9 @@ def run(
         else {pair.name: close_beliefs(own.target_epsilon, pair.delta, belief_error) for pair in own.pairs}
     )
     moved = {} if belief_km is None else _moved(loaded, apart, belief_km)
-    holds = own.holds and agrees and (other is None or other.holds)
+    # Of other people, what they are is held against the claim: what they leave open about yet others is only shown.
+    kept = other is None or other.holds_in_sample
+    holds = own.holds and agrees and stated.holds and kept
     if json_output:
         emit(
             {
@@ -173,9 +177,14 @@ def _show(policy: Policy, own: Certificate, agrees: bool, other: Certificate | N
     if not agrees:
         say("  these figures are NOT the ones stated in the file")
     say(f"claim {'holds' if own.holds and agrees else 'does NOT hold'} for the policy's own distributions")
+    for pair in policy.certificate.pairs:
+        if pair.population is not None:
+            say(f"{pair.name}: stated of others when the policy was made, from people whom it does not hold:")
+            for line in steps.population_lines(pair.population, e):
+                say(f"   {line}")
     if other is not None:
         for line in read:
             say(line)
         say("on these data:")
         steps.show_certificate(other)
-        say(f"claim {'holds' if other.holds else 'does NOT hold'} for the distributions of these data")
+        say(f"claim {'holds' if other.holds_in_sample else 'does NOT hold'} for the distributions of these data")

@@ -77,4 +77,5 @@ def _of_tuples(excess: FloatArray, nu: FloatArray, k: int, points: int) -> Float
     residue = np.arange(points)
     last = np.minimum(np.maximum(np.ceil(above / step), 0) + _ROOM, points - 1)
     positive = np.where(residue <= last[:, None], residue, 0)
-    return np.asarray(bare + np.maximum(step * (sums * positive).sum(axis=1) / m, 0.0))
+    found = np.where(high > 0, np.maximum(step * (sums * positive).sum(axis=1) / m, 0.0), 0.0)
+    return np.asarray(bare + found)

@@ -155,17 +155,17 @@ class Policy:
             self.channel, self.dummy_weights, self.dummies, self.regions.inputs, self.regions, self.replacement
         )
 
-    def recertify(self, pairs: Sequence[Pair] | None = None) -> Certificate:
+    def recertify(self, pairs: Sequence[Pair] | None = None, confidence: float | None = None) -> Certificate:
         """Compute the certificate anew from the weights, for the policy's own pairs or for others.
 
-        What delta is at most for a population takes its people, whom no policy holds: it is computed where ``pairs``
-        are given that have them, with the policy's own confidence.
+        What delta is at most for a population takes its people, whom no policy holds: ``confidence`` asks for it
+        where ``pairs`` have them.
         """
         claim = self.certificate
         chosen = self.pairs if pairs is None else pairs
-        levels = [pair.population.confidence for pair in claim.pairs if pair.population is not None]
-        level = max(levels) if levels and pairs is not None else None
-        return certify(self.mechanism, chosen, claim.target_epsilon, claim.target_delta, self.prior, confidence=level)
+        return certify(
+            self.mechanism, chosen, claim.target_epsilon, claim.target_delta, self.prior, confidence=confidence
+        )
 
     def locate(self, lat: ArrayLike, lon: ArrayLike) -> IntArray:
         """Return the input region of each point by the policy's own rule, -1 where it refuses."""
