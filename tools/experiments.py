@@ -19,7 +19,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from distp.data import CheckIns, Sample
 from distp.errors import DistpError
+from distp.spaces import Regions
 
 SEED = 20261130
 LEAST_PEOPLE, LEAST_CHECK_INS = 10, 100  # of each class in each half: below, a held-out number is noise
@@ -139,25 +141,47 @@ def options(*attributes: str) -> list[str]:
     return [word for text in attributes for word in ("--attribute", text)]
 
 
-def too_small(words: list[str], files: list[Path]) -> str:
-    """Return why a study is not worth running, "" if it is: too few people or check-ins of a class in a half."""
+def opened(words: list[str], files: list[Path]) -> tuple[CheckIns, Regions]:
+    """Return the check-ins that a study's attributes need, and its map."""
     from distp.cli.maps import MapOptions, area_of, make_regions
-    from distp.cli.steps import DataOptions, read, sample_attributes
+    from distp.cli.steps import DataOptions, read
     from distp.data.readers import MAX_BAD
 
     def of(option: str) -> str | None:
         return words[words.index(option) + 1] if option in words else None
 
-    attributes = [words[i + 1] for i, word in enumerate(words) if word == "--attribute"]
     place = MapOptions(city=of("--city"))
     area, city = area_of(place, files)
     about = DataOptions(
         user=of("--user"), time=of("--time"), zone=of("--zone"), max_bad=float(of("--max-bad") or MAX_BAD)
     )
-    check_ins = read(files, about, attributes, area, None if city is None else city.zone)
-    regions = make_regions(place, check_ins, area)
+    check_ins = read(files, about, named(words), area, None if city is None else city.zone)
+    return check_ins, make_regions(place, check_ins, area)
+
+
+def named(words: list[str]) -> list[str]:
+    """Return the attributes that options name."""
+    return [words[i + 1] for i, word in enumerate(words) if word == "--attribute"]
+
+
+def read_sample(make: Callable[[Path, Path], Study], shared: Path, attribute: str) -> tuple[Sample, Regions]:
+    """Return the check-ins of a study that an attribute divides, and the map."""
+    from distp.cli.steps import sample_attributes
+
+    with tempfile.TemporaryDirectory() as folder:
+        study = make(shared, Path(folder))
+        check_ins, regions = opened(study.words, study.files)
+    (sample,), _ = sample_attributes(check_ins, regions, [attribute], nearest=False, weight="check-ins")
+    return sample, regions
+
+
+def too_small(words: list[str], files: list[Path]) -> str:
+    """Return why a study is not worth running, "" if it is: too few people or check-ins of a class in a half."""
+    from distp.cli.steps import sample_attributes
+
+    check_ins, regions = opened(words, files)
     few = []
-    for attribute in attributes:
+    for attribute in named(words):
         try:
             (sample,), _ = sample_attributes(check_ins, regions, [attribute], nearest=False, weight="check-ins")
         except DistpError as error:
@@ -186,7 +210,7 @@ def main() -> None:
             study = make(given.shared, Path(folder))
             if given.only not in (None, study.name):
                 continue
-            attributes = [study.words[i + 1] for i, word in enumerate(study.words) if word == "--attribute"]
+            attributes = named(study.words)
             rest = study.words[2 * len(attributes) :]
             enough = []
             for attribute in attributes:

@@ -103,6 +103,9 @@ def run(
                 "holds": holds,
                 "agrees_with_file": agrees,
                 "recomputed": own.to_dict(),
+                "stated_of_others": {
+                    pair.name: None if pair.population is None else asdict(pair.population) for pair in stated.pairs
+                },
                 "on_data": None if other is None else other.to_dict(),
                 "read": read,
                 "distances": {pair.name: asdict(one) for pair, one in zip(loaded.pairs, apart, strict=True)},
