@@ -58,8 +58,8 @@ def test_demo_shows_the_whole_way(place):
         assert step in said
     for mechanism in ("RR", "PL", "PG", "PL/W_inf", "coupling", "tupling"):
         assert re.search(rf"^ +{mechanism} ", said, re.MULTILINE)
-    assert "true region among 7 dummies" in said
-    assert len(re.findall(r"^   region +\d+", said, re.MULTILINE)) == 8
+    assert "true region among 8 dummies" in said
+    assert len(re.findall(r"^   region +\d+", said, re.MULTILINE)) == 9
     files = {path.name for path in (place / "distp-demo").iterdir()}
     assert files == {
         "report.html",

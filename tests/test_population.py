@@ -117,8 +117,8 @@ def test_second_moments_are_those_of_the_resamples(named, people):
     for moments, c, drawn in zip(second_moments(pair, t), contrasts, (P - t * Q, Q - t * P), strict=True):
         noise, found = moments - np.outer(c, c), np.cov(drawn.T)
         # Ratios are linear to first order only.
-        assert np.linalg.norm(noise - found) < (0.3 if people == 40 else 0.12) * np.linalg.norm(found)
-        assert np.trace(noise) == pytest.approx(np.trace(found), rel=0.3 if people == 40 else 0.1)
+        assert np.linalg.norm(noise - found) < (0.4 if people == 40 else 0.15) * np.linalg.norm(found)
+        assert np.trace(noise) == pytest.approx(np.trace(found), rel=0.35 if people == 40 else 0.12)
         assert np.linalg.eigvalsh(moments).min() > -1e-12
 
 

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from distp.checks import FloatArray, probability
 from distp.distributions import Pair, People, resampled
+from distp.distributions.resampling import DRAWS
 from distp.errors import ParameterError, PrecisionError
 from distp.mechanisms import Mechanism, Tupling
 from distp.privacy import Bracket, class_delta
@@ -71,7 +72,7 @@ def population(
     DistributionError
         The pair does not say what it was counted from.
     """
-    P, Q = resampled(pair)
+    P, Q = resampled(pair, DRAWS)
     return Population(
         confidence,
         _limit(mechanism, P, Q, epsilon, rank(confidence, len(P))),

@@ -1,13 +1,13 @@
 """Pairs as they might have come out with other people: what a certificate for a population is computed from.
 
 A mechanism is fitted to a sample, so it fits that sample better than anything else, and the sample's own delta
-says little about other people (theory 4.13). The resamples here are rougher than the sample on purpose. Each draws
-*half* as many people as there are, so that they scatter around the sample as another sample of its size does (whose
-distance from this one has twice the variance of a sample's own). And each *moves* at least a quarter of what people
-did at a place, all of it together, to a place drawn anew, some of it to any place at all: people who were not in the
-sample go where nobody of it was, and a mechanism must not lean on any single place. The fewer the people, and the
-more of what they do is done by nobody else, the more is moved. How much was set on real check-ins and held against
-known populations and held-out people (docs/decisions/0008).
+says little about other people (theory 4.13). The resamples here are rougher than the sample on purpose. Each draws a
+*third* as many people as there are, so that they scatter around the sample with three times the variance of a sample:
+once for this one, once for other people, once for what the mechanism makes of this one's accidents. And each *moves*
+at least a quarter of what people did at a place, all of it together, to a place drawn anew, some of it to any place
+at all: people who were not in the sample go where nobody of it was, and no mechanism may lean on any one place.
+The fewer the people, and the more of what they do is done by nobody else, the more is moved. How much was set on real
+check-ins and held against known populations and held-out people (docs/decisions/0008).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from distp.checks import FloatArray, IntArray, count
 from distp.distributions.pair import Pair
 from distp.errors import DistributionError
 
-SHARE = 0.5  # of the people, in each resample
+SHARE = 1 / 3  # of the people, in each resample
 MOVED, MOVED_OF_FEW = 0.25, 6.0  # of what a person did at a place: this share, or this divided by the root of people
 ASTRAY = 1.0  # divided by the root of people: of what is moved goes to any place, the rest where their class is
 DRAWS = 400
@@ -61,8 +61,8 @@ def resampled(pair: Pair, draws: int = DRAWS) -> tuple[FloatArray, FloatArray]:
         np.asarray(people.without[both.row, both.col], dtype=np.float64).ravel(),
         pair.p.size,
     )
-    half = max(1, round(SHARE * len(people)))
-    made = np.array([blocks.drawn(rng, len(people), half, moves) for _ in range(draws)])
+    size = max(1, round(SHARE * len(people)))
+    made = np.array([blocks.drawn(rng, len(people), size, moves) for _ in range(draws)])
     made += SHARE * people.smoothing
     made /= made.sum(axis=2, keepdims=True)
     return made[:, 0], made[:, 1]
@@ -179,9 +179,9 @@ def _records(pair: Pair) -> tuple[int, int]:
 def _of_records(pair: Pair, moves: _Moves, draws: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     made = []
     for law, elsewhere, records in zip((pair.p, pair.q), moves.targets, _records(pair), strict=True):
-        half = max(1, round(SHARE * records))
+        size = max(1, round(SHARE * records))
         moved = (1 - moves.share) * law + moves.share * elsewhere
-        made.append(rng.multinomial(half, moved / moved.sum(), size=draws) / half)
+        made.append(rng.multinomial(size, moved / moved.sum(), size=draws) / size)
     return made[0], made[1]
 
 
@@ -191,9 +191,9 @@ class _Blocks:
     def __init__(self, person: IntArray, place: IntArray, a: FloatArray, b: FloatArray, size: int) -> None:
         self.person, self.place, self.weights, self.size = person, place, (a, b), size
 
-    def drawn(self, rng: np.random.Generator, people: int, half: int, moves: _Moves) -> FloatArray:
+    def drawn(self, rng: np.random.Generator, people: int, size: int, moves: _Moves) -> FloatArray:
         """Return the weights of one resample in each input, shape (2, |X|)."""
-        times = np.bincount(rng.integers(0, people, half), minlength=people)
+        times = np.bincount(rng.integers(0, people, size), minlength=people)
         while True:
             copies = times[self.person]
             result = self._moved(rng, copies, moves)

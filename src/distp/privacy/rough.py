@@ -12,7 +12,7 @@ from scipy import fft
 from distp.checks import FloatArray
 from distp.mechanisms import Mechanism, Tupling
 
-POINTS = ((32, 2048), (500, 8192))  # for up to so many dummies
+POINTS = ((8, 1024), (32, 2048), (500, 8192))  # for up to so many dummies
 _MOST_POINTS = 16384
 _REACH = 8.0  # standard deviations
 _ROOM = 8  # grid points at either end
