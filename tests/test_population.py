@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -404,6 +405,27 @@ def test_optimal_tupling_with_confidence_is_feasible_and_repeating_a_pair_change
     )
     assert uniform.mechanism.dummy_distribution.max() == 1 / SIZE
     assert np.ptp(one.mechanism.dummy_distribution) > 0.01
+
+
+@pytest.mark.parametrize("dummies", ["uniform", "mixture", None])
+def test_held_out_means_that_the_search_saw_one_half_only(dummies):
+    pair = pair_of(25, 160)
+    about = {"epsilon": 0.5, "delta": 0.02, "max_dummies": 3, "confidence": 0.9, "base": "optimal"}
+    found = calibrate([pair], None, GRID, dummy_distribution=dummies, **about)
+    first, second = halves([pair])
+    again = calibrate(first, None, GRID, dummy_distribution=dummies, **about)
+    expected = delta(again.mechanism, second[0].p, second[0].q, 0.5)
+    assert found.certificate.pairs[0].population.held_out == expected
+
+
+def test_at_delta_0_and_on_large_maps_two_parameters_are_all_there_is(monkeypatch):
+    pair = pair_of(26, 160)
+    about = {"epsilon": 2.0, "max_dummies": 2, "confidence": 0.9, "base": "optimal"}
+    with pytest.raises(InfeasibleError, match="ask for a larger delta"):  # as with the other base: rounding alone
+        calibrate([pair], None, GRID, delta=0.0, **about)
+    monkeypatch.setattr(sys.modules["distp.calibration.calibrate"], "MOST_PRODUCTS", SIZE**3 - 1)
+    large = calibrate([pair], None, GRID, delta=0.01, **about)
+    assert isinstance(large.mechanism.base, (RestrictedLaplace, Identity))
 
 
 def test_few_people_get_two_parameters_only():

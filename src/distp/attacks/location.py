@@ -18,7 +18,8 @@ from distp.mechanisms import Mechanism, Tupling
 from distp.privacy.bracket import Bracket
 from distp.privacy.single import LEAST, UNIT
 
-SAMPLES = 20_000  # tuples
+SAMPLES = 20_000  # tuples, or fewer on maps of more than 1,400 inputs: each takes a square of those
+_FEWEST, _MOST_PRODUCTS = 500, 40_000_000_000
 CONFIDENCE = 0.9999
 
 _MAX_LISTED = 2_000_000  # numbers in the tables of all tuples
@@ -96,7 +97,7 @@ def location_attack(
     prior: ArrayLike,
     distances: ArrayLike | None = None,
     *,
-    samples: int = SAMPLES,
+    samples: int | None = None,
     confidence: float = CONFIDENCE,
 ) -> LocationAttack:
     """Return how well the input can be found from one report, or from one tuple.
@@ -108,7 +109,7 @@ def location_attack(
         Law of the input, which the attacker knows.
     distances : array_like, shape (|X|, |X|), optional
         From the input (row) to the guess (column). Default: those of the mechanism's inputs.
-    samples : int
+    samples : int, optional
         Tuples to draw where there are too many to list, at least 2.
     confidence : float
         Probability, in (0, 1), with which both sampled brackets shall hold.
@@ -143,7 +144,9 @@ def location_attack(
     """
     law = distribution(prior, len(mechanism.inputs), "prior")
     between = _distances(mechanism, distances)
-    samples, confidence = count(samples, "samples", minimum=2), probability(confidence, "confidence")
+    usual = min(SAMPLES, max(_FEWEST, _MOST_PRODUCTS // len(mechanism.inputs) ** 2))
+    samples = usual if samples is None else count(samples, "samples", minimum=2)
+    confidence = probability(confidence, "confidence")
     if not 0 < confidence < 1:
         raise ParameterError(f"confidence must lie strictly between 0 and 1, got {confidence}")
     reports, rounding = _reports(mechanism, law, between), _Rounding.of(mechanism, law, between)

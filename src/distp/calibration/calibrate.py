@@ -29,6 +29,7 @@ from distp.utility import expected_loss
 
 BASES = ("laplace", "optimal")
 DUMMIES = ("uniform", "mixture", "difference", "chosen")
+MOST_PRODUCTS = 200_000_000  # inputs squared times outputs: each of some thousand steps takes so many
 FEWEST_PEOPLE = 50  # of either class, below which two parameters are all that is fitted to them
 
 
@@ -82,7 +83,8 @@ def calibrate(
     base : {"laplace", "optimal"}
         What perturbs the real report where the identity is not enough: a restricted Laplace mechanism, two numbers
         that anybody can check; or the channel that `optimal_tupling` finds. With a confidence, whichever of the two
-        serves other people better; with fewer than 50 people in a class, always the first.
+        serves other people better. Always the first with fewer than 50 people in a class, at ``delta`` 0, and on maps
+        of more than about 580 regions, where the other would take too long.
     prior : array_like, shape (|X|,), optional
         Law of the input for the loss. Default: the mean of all distributions.
     dummy_distribution : array_like, shape (|Y|,), or one of "uniform", "mixture", "difference", "chosen"; optional
@@ -114,25 +116,31 @@ def calibrate(
         raise ParameterError(f"base must be one of {', '.join(BASES)}, got {base!r}")
     inputs = space.inputs if isinstance(space, Regions) else space
     pairs = as_pairs(p, q, len(inputs))
-    law = mean_law(pairs) if prior is None else distribution(prior, len(inputs), "prior")
-    found_with_base = base == "optimal" and confidence is not None
-    nu = _dummies(dummy_distribution, pairs, inputs, space, found_with_base)
+    law = None if prior is None else distribution(prior, len(inputs), "prior")
     budget = None if max_loss is None else nonnegative(max_loss, "max_loss")
     least = 0.0 if min_location_error is None else nonnegative(min_location_error, "min_location_error")
-    blind = location_attack(Channel(np.full((len(inputs), 1), 1.0), inputs, Space([0.0])), law).blind_error
-    if least > blind.lower:
-        raise InfeasibleError(
-            f"min_location_error is {least:g}, but an attacker who sees no report at all is off by {blind.lower:.4g}"
-        )
+    if least > 0:
+        _check_blind(least, inputs, mean_law(pairs) if law is None else law)
 
     def search(chosen: Sequence[Pair], step: Progress | None) -> Tupling:
         target = Target(chosen, epsilon, delta, confidence, least, law)
+        nu = _dummies(dummy_distribution, chosen, inputs, space, base == "optimal" and confidence is not None)
         return _Search(target, inputs, space, nu, base).run(max_dummies, budget, step)
 
     mechanism = search(pairs, progress)
     held_out = None if confidence is None else _held_out(search, pairs, epsilon)
-    certificate = certify(mechanism, pairs, epsilon, delta, law, confidence=confidence, held_out=held_out)
+    certificate = certify(mechanism, pairs, epsilon, delta, prior, confidence=confidence, held_out=held_out)
     return Calibration(mechanism, certificate)
+
+
+def _check_blind(least: float, inputs: Space, law: FloatArray) -> None:
+    """Refuse what no mechanism can do: confuse an attacker more than seeing nothing does."""
+    silent = Channel(np.ones((len(inputs), 1)), inputs, Space([0.0]))
+    blind = location_attack(silent, law).blind_error.lower
+    if least > blind:
+        raise InfeasibleError(
+            f"min_location_error is {least:g}, but an attacker who sees no report at all is off by {blind:.4g}"
+        )
 
 
 def _dummies(
@@ -192,7 +200,7 @@ class _Search:
         if identity is not None:
             return identity
         best = None
-        if self.base == "optimal" and self._enough_people():
+        if self.base == "optimal" and self._may_be_fitted():
             best = optimal(self.target, self.space, dummies, self.nu, progress=progress).mechanism
             if self.target.confidence is None:
                 return best
@@ -208,8 +216,10 @@ class _Search:
             )
         return found
 
-    def _enough_people(self) -> bool:
-        """Say whether a channel may be fitted at all: one from a handful of people serves nobody else."""
+    def _may_be_fitted(self) -> bool:
+        """Say whether to fit a channel: one from a handful of people serves nobody else, a huge one takes hours."""
+        if self.target.delta == 0 or len(self.inputs) ** 2 * len(self.space) > MOST_PRODUCTS:
+            return False
         if self.target.confidence is None:
             return True
         return min(size for pair in self.target.pairs for size in sizes(pair)) >= FEWEST_PEOPLE

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from distp.attacks import location_attack
-from distp.attacks.location import SAMPLES
 from distp.certificates import mean_law, population
 from distp.certificates.population import rank
 from distp.checks import FloatArray
@@ -90,7 +89,7 @@ class Target:
                     for pair in self.pairs
                 )
             )
-            and self._hides_place(mechanism, SAMPLES)
+            and self._hides_place(mechanism, None)
         )
 
     def limit(self, mechanism: Mechanism, pair: Pair) -> float:
@@ -110,7 +109,7 @@ class Target:
             found = error.bracket
         return found.upper <= self.delta
 
-    def _hides_place(self, mechanism: Mechanism, tuples: int) -> bool:
+    def _hides_place(self, mechanism: Mechanism, tuples: int | None) -> bool:
         if self.min_location_error == 0:
             return True
         return location_attack(mechanism, self.prior, samples=tuples).error.lower >= self.min_location_error

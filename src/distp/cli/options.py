@@ -115,7 +115,8 @@ Base = Annotated[
     typer.Option(
         "--base",
         help="What perturbs the true region where it may not be sent as it is. 'optimal': whatever costs the least "
-        "loss. 'laplace': a restricted Laplace mechanism, two numbers.",
+        "loss (with 50 people of either class, on up to about 580 regions). 'laplace': a restricted Laplace "
+        "mechanism, two numbers.",
         rich_help_panel=TARGET,
     ),
 ]
