@@ -194,6 +194,55 @@ def test_audit_on_other_data_can_find_the_claim_false(place):
     assert "claim holds for the distributions of these data" in run(same, place).stdout
 
 
+WISH = [
+    "fit",
+    "distp-demo/buildings.csv",
+    "--attribute",
+    "home: kind == 'home'",
+    "--size-km",
+    "12,22",
+    "--regions",
+    "150",
+    "--cell-km",
+    "2",
+]
+
+
+def test_in_sample_is_said_in_red_and_only_then(place):
+    said = run([*WISH, "--base", "laplace", "--in-sample", "--out", "known.policy"], place).stdout
+    assert "IN-SAMPLE: this says nothing about people who are not in the data" in said
+    assert "for others" not in said
+    assert '<p class="red">In-sample' in (place / "known-report/report.html").read_text()
+    assert '<p class="red">' not in (place / "distp-demo/report.html").read_text()
+    assert "For people who are not in the data" in (place / "distp-demo/report.html").read_text()
+    cheap = [*WISH, "--in-sample", "--no-report", "--json", "--base", "laplace", "--max-dummies", "8"]
+    fitted = json.loads(run([*cheap, "--max-loss", "0.6", "--out", "paid.policy"], place).stdout)
+    assert fitted["certificate"]["loss"] <= 0.6
+    hidden = json.loads(run([*cheap, "--min-location-error", "3.6", "--out", "hidden.policy"], place).stdout)
+    assert hidden["certificate"]["location"]["error"]["lower"] >= 3.6
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (["--confidence", "1"], "confidence must lie in"),
+        (["--base", "best"], "--base must be one of laplace, optimal"),
+        (["--dummy-law", "few"], "--dummy-law must be one of"),
+        (["--dummy-law", "chosen", "--in-sample"], "needs --base optimal and a confidence"),
+        (["--max-loss", "-1"], "--max-loss must be"),
+        (["--min-location-error", "nan"], "--min-location-error must be"),
+        (["--min-location-error", "99", "--in-sample"], "sees no report at all is off by"),
+        (["--max-loss", "0", "--max-dummies", "1", "--base", "laplace"], "the least is"),
+    ],
+)
+def test_wishes_that_cannot_be_met_are_one_line(place, words, match):
+    done = subprocess.run([*DISTP, *WISH, *words, "--out", "no.policy"], cwd=place, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert match in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (place / "no.policy").exists()
+
+
 def test_several_attributes_at_once(place):
     rng = np.random.default_rng(0)
     frame = pl.read_csv(place / "distp-demo/buildings.csv").sample(6000, seed=1)
@@ -220,10 +269,10 @@ def test_several_attributes_at_once(place):
 def test_query_prints_json_or_geojson(place):
     point = ["query", "--policy", "distp-demo/home.policy", "--lat", "40.7484", "--lon", "-73.9857"]
     plain = json.loads(run(point, place).stdout)
-    assert len(plain["tuple"]) == 11
+    assert len(plain["tuple"]) == 9
     assert set(plain["tuple"][0]) == {"region", "lat", "lon", "side_km"}
     features = json.loads(run([*point, "--format", "geojson"], place).stdout)["features"]
-    assert len(features) == 11
+    assert len(features) == 9
     ring = features[0]["geometry"]["coordinates"][0]
     assert ring[0] == ring[-1]
     assert -74.1 < ring[0][0] < -73.8  # longitude first, as GeoJSON wants it
@@ -325,9 +374,9 @@ def test_a_refused_point_is_not_repeated_in_the_error(place):
 def test_protect_gives_empty_reports_only_when_told_to(place):
     run([*PROTECT, "--out", "some.csv", "--empty"], place)
     written = pl.read_csv(place / "some.csv")
-    assert written.columns == [f"report_{i}" for i in range(11)]
+    assert written.columns == [f"report_{i}" for i in range(9)]
     assert written.height == 42227
-    assert written["report_0"].null_count() == 333 == written["report_10"].null_count()
+    assert written["report_0"].null_count() == 333 == written["report_8"].null_count()
     done = json.loads(run([*PROTECT, "--out", "some.parquet", "--empty", "--json"], place).stdout)
     assert done["empty"] == 333
 
