@@ -20,10 +20,10 @@ from distp.certificates.certificate import mean_law
 from distp.checks import FloatArray, count, distribution, nonnegative, probability
 from distp.distributions import Pair
 from distp.distributions.resampling import sizes
-from distp.errors import InfeasibleError, ParameterError, PrecisionError
+from distp.errors import InfeasibleError, ParameterError
 from distp.mechanisms import Channel, Identity, Tupling
 from distp.privacy import Bracket
-from distp.privacy import delta as exact_delta
+from distp.privacy.accountant import best_delta
 from distp.spaces import Regions, Space
 from distp.utility import expected_loss
 
@@ -255,10 +255,4 @@ def _held_out(
         mechanism = search(parts[0], None)
     except InfeasibleError:
         return None
-    found = []
-    for pair in parts[1]:
-        try:
-            found.append(exact_delta(mechanism, pair.p, pair.q, epsilon))
-        except PrecisionError as error:
-            found.append(error.bracket)
-    return found
+    return [best_delta(mechanism, pair.p, pair.q, epsilon) for pair in parts[1]]

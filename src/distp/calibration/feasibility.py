@@ -9,14 +9,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from distp.attacks import location_attack
-from distp.certificates import mean_law, population
-from distp.certificates.population import rank
+from distp.certificates import mean_law
+from distp.certificates.population import limit, rank
 from distp.checks import FloatArray
 from distp.distributions import Pair, resampled
 from distp.distributions.resampling import DRAWS
-from distp.errors import PrecisionError
 from distp.mechanisms import Mechanism
-from distp.privacy import delta
+from distp.privacy.accountant import best_delta
 from distp.privacy.rough import rough_deltas
 
 SEARCH_RTOL = 1e-3
@@ -84,10 +83,7 @@ class Target:
             self.met_by(mechanism)
             and (
                 self.confidence is None
-                or all(
-                    population(mechanism, pair, self.epsilon, self.confidence).delta <= self.delta
-                    for pair in self.pairs
-                )
+                or all(limit(mechanism, pair, self.epsilon, self.confidence) <= self.delta for pair in self.pairs)
             )
             and self._hides_place(mechanism, None)
         )
@@ -102,11 +98,7 @@ class Target:
         return float(np.partition(rough, place)[place])
 
     def _holds_for(self, mechanism: Mechanism, pair: Pair) -> bool:
-        try:
-            found = delta(mechanism, pair.p, pair.q, self.epsilon, rtol=SEARCH_RTOL, threshold=self.delta)
-        except PrecisionError as error:
-            # Too small or too large to resolve further; its bracket is valid all the same.
-            found = error.bracket
+        found = best_delta(mechanism, pair.p, pair.q, self.epsilon, rtol=SEARCH_RTOL, threshold=self.delta)
         return found.upper <= self.delta
 
     def _hides_place(self, mechanism: Mechanism, tuples: int | None) -> bool:

@@ -23,11 +23,10 @@ from distp.calibration.steady import Designer, cheapest, moments_of, wary_prior
 from distp.certificates import Population, population
 from distp.certificates.certificate import mean_law
 from distp.checks import FloatArray, count, distribution, nonnegative, positive, probability
-from distp.distributions import Pair
-from distp.errors import InfeasibleError, ParameterError, PrecisionError
+from distp.errors import InfeasibleError, ParameterError
 from distp.mechanisms import Channel, Tupling
 from distp.privacy import Bracket
-from distp.privacy import delta as exact_delta
+from distp.privacy.accountant import best_delta
 from distp.privacy.single import UNIT
 from distp.spaces import Regions, Space
 from distp.utility import loss_matrix
@@ -186,21 +185,18 @@ def _steady(search: _Search, choose: bool, progress: Progress | None) -> Optimal
     )
     done = 0
 
-    def trial(price: float) -> tuple[_Search, FloatArray]:
+    def met(price: float) -> bool:
         nonlocal done
         channel, nu = designer.at(price)
         done += 1
         if progress:
             progress(min(done, STEPS - 1), STEPS)
-        return search.with_dummies(nu), channel
-
-    def met(price: float) -> bool:
-        made, channel = trial(price)
-        return target.met_by(made.tuples(channel))
+        return target.met_by(Tupling(search.base(channel), search.dummies, nu))
 
     scale = float((search.prior @ search.weights).mean())
     price = cheapest(met, scale)
-    made, channel = trial(scale * 1e12 if price is None else price)
+    channel, nu = designer.at(scale * 1e12 if price is None else price)
+    made = search.with_dummies(nu)
     return made.result(made.repaired(channel[made.live]), search.floor())
 
 
@@ -243,9 +239,11 @@ class _Search:
         """Return the same search with other dummies."""
         return _Search.of(self.target, self.inputs, self.space, self.dummies, nu)
 
+    def base(self, matrix: FloatArray) -> Channel:
+        return Channel(sparse.csr_array(matrix), self.inputs, self.space)
+
     def tuples(self, matrix: FloatArray) -> Tupling:
-        base = Channel(sparse.csr_array(matrix), self.inputs, self.space)
-        return Tupling(base, self.dummies, self.nu)
+        return Tupling(self.base(matrix), self.dummies, self.nu)
 
     def nearest(self) -> Tupling:
         """Return the base that serves each input best, whatever it tells."""
@@ -259,7 +257,7 @@ class _Search:
         """Return the mechanism with its numbers, the deltas computed anew."""
         epsilon, matrix = self.target.epsilon, mechanism.channel()
         loss = float(self.prior @ np.asarray((matrix * self.weights).sum(axis=1)).ravel())
-        deltas = tuple(_bracket(mechanism, pair, epsilon) for pair in self.target.pairs)
+        deltas = tuple(best_delta(mechanism, pair.p, pair.q, epsilon) for pair in self.target.pairs)
         level = self.target.confidence
         known = (
             None
@@ -346,11 +344,3 @@ def lower_bound(programme: Programme, iterate: Iterate) -> float:
 def _share(value: float, delta: float) -> float:
     """Return how much of a report that tells nothing brings a delta of ``value`` down to ``delta`` (convexity)."""
     return 1 - delta / value if value > delta else 0.0
-
-
-def _bracket(mechanism: Tupling, pair: Pair, epsilon: float) -> Bracket:
-    try:
-        return exact_delta(mechanism, pair.p, pair.q, epsilon)
-    except PrecisionError as error:
-        bracket: Bracket = error.bracket
-        return bracket

@@ -18,10 +18,10 @@ from distp.calibration.pairs import as_pairs
 from distp.certificates.certificate import mean_law
 from distp.checks import FloatArray, count, distribution, nonnegative, probability
 from distp.distributions import Pair
-from distp.errors import InfeasibleError, ParameterError, PrecisionError
+from distp.errors import InfeasibleError, ParameterError
 from distp.mechanisms import Identity, RestrictedLaplace, Tupling
 from distp.privacy import Bracket
-from distp.privacy import delta as exact_delta
+from distp.privacy.accountant import best_delta
 from distp.privacy.bracket import largest
 from distp.spaces import Regions, Space
 from distp.utility import expected_loss
@@ -142,7 +142,7 @@ def pareto(
         for k in numbers:
             for kind in KINDS:
                 for mechanism, words in search.made(kind, target, k):
-                    realised = largest([_realised(mechanism, pair, target.epsilon) for pair in pairs])
+                    realised = largest([best_delta(mechanism, pair.p, pair.q, target.epsilon) for pair in pairs])
                     if realised.upper <= delta:
                         rows.append(search.row(kind, mechanism, words, target, realised))
                 done += 1
@@ -265,11 +265,3 @@ class _Search:
         if kind in (TRUE, DISTINCT):  # the same mechanism at every target
             self.attacked[key] = found
         return found
-
-
-def _realised(mechanism: Tupling, pair: Pair, epsilon: float) -> Bracket:
-    try:
-        return exact_delta(mechanism, pair.p, pair.q, epsilon)
-    except PrecisionError as error:  # its bracket is valid all the same
-        bracket: Bracket = error.bracket
-        return bracket

@@ -55,13 +55,8 @@ class Designer:
         """Return channel, shape (|X|, |Y|), and dummies, shape (|Y|,), for a price of chi in units of loss."""
         size = self.distances.shape[1]
         fixed = self.dummy_law is not None
-        nu = (
-            self.dummy_law
-            if self.dummy_law is not None
-            else np.full(size, 1.0 / size)
-            if self.nu is None
-            else self.nu
-        )
+        known = self.dummy_law if fixed else self.nu
+        nu = np.full(size, 1.0 / size) if known is None else known
         A = np.tile(nu, (self.prior.size, 1)) if self.channel is None else self.channel
         for turn in range(1 if fixed else _ROUNDS):
             cost = self.prior[:, None] * loss_matrix(self.distances, self.dummies, nu)

@@ -12,10 +12,10 @@ from scipy import sparse
 from distp.checks import FloatArray, probability
 from distp.distributions import Pair, People, resampled
 from distp.distributions.resampling import DRAWS
-from distp.errors import ParameterError, PrecisionError
+from distp.errors import ParameterError
 from distp.mechanisms import Mechanism, Tupling
 from distp.privacy import Bracket, class_delta
-from distp.privacy import delta as exact_delta
+from distp.privacy.accountant import best_delta
 from distp.privacy.rough import rough_deltas
 
 _NEAR = 0.9  # of the limit: resamples whose rough delta is below this lie below the limit
@@ -72,15 +72,23 @@ def population(
     DistributionError
         The pair does not say what it was counted from.
     """
-    P, Q = resampled(pair, DRAWS)
     return Population(
         confidence,
-        _limit(mechanism, P, Q, epsilon, rank(confidence, len(P))),
+        limit(mechanism, pair, epsilon, confidence),
         None if pair.people is None else len(pair.people),
-        len(P),
+        DRAWS,
         held_out,
         _class_limit(mechanism, pair, epsilon, confidence),
     )
+
+
+def limit(mechanism: Mechanism, pair: Pair, epsilon: float, confidence: float) -> float:
+    """Return the largest certified delta of all but the worst resamples; which those are, the rough deltas say."""
+    P, Q = resampled(pair, DRAWS)
+    rough = rough_deltas(mechanism, P, Q, math.exp(min(epsilon, 700.0)))
+    kept = np.argsort(rough)[: rank(confidence, DRAWS)]
+    near = kept[rough[kept] >= _NEAR * rough[kept[-1]]][-_MOST_EXACT:]
+    return max(best_delta(mechanism, P[i], Q[i], epsilon, rtol=1e-3).upper for i in near)
 
 
 def rank(confidence: float, draws: int) -> int:
@@ -92,21 +100,6 @@ def rank(confidence: float, draws: int) -> int:
             f"confidence must lie in (0, {draws / (draws + 1):.4f}] with {draws} resamples, got {confidence!r}"
         )
     return place
-
-
-def _limit(mechanism: Mechanism, P: FloatArray, Q: FloatArray, epsilon: float, place: int) -> float:
-    """Return the largest certified delta of all but the worst resamples; which those are, the rough deltas say."""
-    rough = rough_deltas(mechanism, P, Q, math.exp(min(epsilon, 700.0)))
-    kept = np.argsort(rough)[:place]
-    near = kept[rough[kept] >= _NEAR * rough[kept[-1]]][-_MOST_EXACT:]
-    return max(_upper(mechanism, P[i], Q[i], epsilon) for i in near)
-
-
-def _upper(mechanism: Mechanism, p: FloatArray, q: FloatArray, epsilon: float) -> float:
-    try:
-        return exact_delta(mechanism, p, q, epsilon, rtol=1e-3).upper
-    except PrecisionError as error:
-        return float(error.bracket.upper)
 
 
 def _class_limit(mechanism: Mechanism, pair: Pair, epsilon: float, confidence: float) -> float | None:

@@ -11,8 +11,8 @@ from distp.certificates.certificate import mean_law
 from distp.distributions import Pair
 from distp.errors import PrecisionError
 from distp.mechanisms import Mechanism, Tupling
-from distp.privacy import Bracket, delta, epsilon, theorem3_epsilon
-from distp.privacy.accountant import Report, report
+from distp.privacy import Bracket, epsilon, theorem3_epsilon
+from distp.privacy.accountant import Report, best_delta, report
 from distp.privacy.tuples import Found
 from distp.utility import expected_loss, real_report_loss
 
@@ -33,11 +33,7 @@ def epsilon_at(mechanism: Mechanism, pair: Pair, least_delta: float) -> Bracket:
 
 def delta_at(mechanism: Mechanism, pair: Pair, least_epsilon: float) -> Bracket:
     """Return delta at an epsilon, both orders; likewise."""
-    try:
-        return delta(mechanism, pair.p, pair.q, least_epsilon, rtol=RTOL)
-    except PrecisionError as error:
-        found: Bracket = error.bracket
-        return found
+    return best_delta(mechanism, pair.p, pair.q, least_epsilon, rtol=RTOL)
 
 
 def _distinct_epsilon(mechanism: Mechanism, pair: Pair, least_delta: float) -> Bracket:

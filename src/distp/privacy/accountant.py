@@ -220,6 +220,23 @@ def delta(
     return _worst_order([one.at(epsilon, rtol, threshold) for one in orders], rtol)
 
 
+def best_delta(
+    mechanism: Mechanism,
+    p: ArrayLike,
+    q: ArrayLike,
+    epsilon: float,
+    *,
+    rtol: float = RTOL,
+    threshold: float | None = None,
+) -> Bracket:
+    """Return `delta`, or the bracket that could not be narrowed as far as ``rtol`` asks: it is valid all the same."""
+    try:
+        return delta(mechanism, p, q, epsilon, rtol=rtol, threshold=threshold)
+    except PrecisionError as error:
+        bracket: Bracket = error.bracket
+        return bracket
+
+
 def profile(
     mechanism: Mechanism,
     p: ArrayLike,
