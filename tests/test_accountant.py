@@ -16,7 +16,8 @@ from distp import Channel, Identity, RandomizedResponse, RestrictedLaplace, Tupl
 from distp.errors import DistributionError, ParameterError, PrecisionError
 from distp.privacy import accountant
 from distp.privacy.tuples import MAX_LISTED, TupleSum, as_single_report
-from distp.release.sampling import Seeded, tuples
+from distp.release.entropy import Seeded
+from distp.release.sampling import Sampler
 from distp.release.weights import Weights
 from helpers import brute_delta, distributions, fractions, tuple_laws
 
@@ -465,5 +466,5 @@ def test_fault_replacement_confused_is_noticed():
     assert loss == pytest.approx(0.2598092012, abs=6e-11)
     assert less < loss - 0.02
     for kind in (True, False):
-        drawn = tuples(Weights.of(np.eye(4)), None, 1, np.arange(4).repeat(500), Seeded(1), replacement=kind)
+        drawn = Sampler(Weights.of(np.eye(4)), None, 1, kind).draw(np.arange(4).repeat(500), Seeded(1))
         assert (drawn[:, 0] == drawn[:, 1]).mean() == pytest.approx(0.25 if kind else 0.0, abs=0.05 if kind else 0)

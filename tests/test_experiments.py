@@ -53,7 +53,7 @@ from distp.experiments.simulate import (
 from distp.experiments.tuples import laplace_tuples, plain_tuples
 from distp.mechanisms import Channel, Identity, PlanarLaplace, RestrictedLaplace, Tupling
 from distp.privacy import delta, epsilon, theorem3_epsilon
-from distp.release.sampling import Seeded
+from distp.release.entropy import Seeded
 from distp.report import experiments
 from distp.report.experiments import number, write_experiments
 from distp.spaces import Regions, Space

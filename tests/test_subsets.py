@@ -16,7 +16,8 @@ from distp import Channel, Identity, RandomizedResponse, Space, Tupling, delta, 
 from distp.errors import MechanismError, ParameterError, PrecisionError
 from distp.privacy import accountant
 from distp.privacy.subsets import SubsetSum
-from distp.release.sampling import Seeded, SystemEntropy, tuples
+from distp.release.entropy import Seeded, SystemEntropy
+from distp.release.sampling import Sampler
 from distp.release.weights import Weights
 from helpers import distributions, fractions
 
@@ -274,8 +275,8 @@ def set_law(channel, k):
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_sets_follow_the_law_that_the_accountant_assumes(source, k):
     row = np.array([0.5, 0.25, 0.125, 0.125, 0.0])
-    drawn = tuples(Weights.of(row[None]), None, k, np.zeros(400_000, dtype=np.int64), source, replacement=False)
-    assert (np.diff(drawn, axis=1) > 0).all()  # distinct, ascending
+    drawn = Sampler(Weights.of(row[None]), None, k, replacement=False).draw(np.zeros(400_000, dtype=np.int64), source)
+    assert (np.diff(drawn.astype(int), axis=1) > 0).all()  # distinct, ascending
     sets, law = set_law(row, k)
     place = {T: i for i, T in enumerate(sets)}
     unique, times = np.unique(drawn, axis=0, return_counts=True)
@@ -299,26 +300,25 @@ def test_independent_draws_are_told_from_sets():
     channel = Weights.of(np.array([[0.5, 0.25, 0.125, 0.125]]))
     zeros = np.zeros(50_000, dtype=np.int64)
     for replacement in (True, False):
-        drawn = np.sort(tuples(channel, None, 2, zeros, Seeded(1), replacement), axis=1)
+        drawn = np.sort(Sampler(channel, None, 2, replacement).draw(zeros, Seeded(1)), axis=1)
         assert bool((np.diff(drawn, axis=1) == 0).any()) is replacement
 
 
 @pytest.mark.parametrize(("width", "k"), [(2, 1), (5, 4), (276, 275), (276, 274)])
 def test_nearly_all_outputs_as_dummies(width, k):
-    drawn = tuples(
-        Weights.of(np.full((1, width), 1 / width)), None, k, np.zeros(200, dtype=np.int64), SystemEntropy(), False
-    )
+    sampler = Sampler(Weights.of(np.full((1, width), 1 / width)), None, k, replacement=False)
+    drawn = sampler.draw(np.zeros(200, dtype=np.int64), SystemEntropy())
     assert drawn.shape == (200, k + 1)
-    assert (np.diff(drawn, axis=1) > 0).all()
+    assert (np.diff(drawn.astype(int), axis=1) > 0).all()
     assert drawn.min() >= 0
     assert drawn.max() < width
 
 
 def test_long_batches_are_drawn_in_parts(monkeypatch):
-    monkeypatch.setattr("distp.release.sampling._MARKS", 100)
-    drawn = tuples(Weights.of(np.eye(7)), None, 3, np.arange(7).repeat(11), SystemEntropy(), replacement=False)
+    monkeypatch.setattr("distp.release.sampling.CHUNK", 100)
+    drawn = Sampler(Weights.of(np.eye(7)), None, 3, replacement=False).draw(np.arange(7).repeat(11), SystemEntropy())
     assert (drawn == np.arange(7).repeat(11)[:, None]).any(axis=1).all()  # the real report is in
-    assert (np.diff(drawn, axis=1) > 0).all()
+    assert (np.diff(drawn.astype(int), axis=1) > 0).all()
 
 
 # --- errors ----------------------------------------------------------------------------------------------
@@ -332,6 +332,6 @@ def test_bad_arguments_are_named():
     assert not Tupling(Identity(4), 1, np.full(4, 0.25), replacement=False).replacement
     channel = Weights.of(np.eye(3))
     with pytest.raises(ParameterError, match="count"):
-        tuples(channel, None, 3, np.zeros(1, dtype=np.int64), Seeded(0), replacement=False)
+        Sampler(channel, None, 3, replacement=False)
     with pytest.raises(ParameterError, match="uniform"):
-        tuples(channel, channel, 1, np.zeros(1, dtype=np.int64), Seeded(0), replacement=False)
+        Sampler(channel, channel, 1, replacement=False)

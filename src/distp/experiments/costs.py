@@ -17,7 +17,7 @@ from distp.experiments.settings import CLAIMED_EPSILON, Settings
 from distp.experiments.simulate import Drawer
 from distp.experiments.tuples import laplace_tuples, plain_tuples
 from distp.mechanisms import Mechanism, Tupling
-from distp.release.sampling import SystemEntropy
+from distp.release.entropy import SystemEntropy
 from distp.release.weights import Weights
 from distp.spaces import Regions
 

@@ -12,7 +12,8 @@ from distp.data.samples import Sample
 from distp.distributions import Pair
 from distp.experiments.settings import derived
 from distp.mechanisms import Mechanism, Tupling
-from distp.release.sampling import Seeded, Source, tuples
+from distp.release.entropy import Seeded, Source
+from distp.release.sampling import Sampler, Tuples
 from distp.release.weights import Weights
 
 CHUNK = 1 << 22  # places of tuples held at once
@@ -24,25 +25,18 @@ class Drawer:
     """A mechanism as the release draws it: integer weights of its channel and of its dummies."""
 
     mechanism: Mechanism
-    channel: Weights
-    dummies: Weights | None
-    count: int
-    replacement: bool
+    sampler: Sampler
 
     @classmethod
     def of(cls, mechanism: Mechanism) -> Drawer:
         """Round the mechanism to integer weights; one that sends a single report has no dummies."""
-        channel = Weights.of(mechanism.channel())
-        if not isinstance(mechanism, Tupling):
-            return cls(mechanism, channel, None, 0, True)
-        law = mechanism.dummy_distribution
-        uniform = bool((law == law[0]).all())
-        dummies = None if uniform else Weights.of(law)
-        return cls(mechanism, channel, dummies, mechanism.dummies, mechanism.replacement)
+        if isinstance(mechanism, Tupling):
+            return cls(mechanism, Sampler.of(mechanism))
+        return cls(mechanism, Sampler(Weights.of(mechanism.channel()), None, 0))
 
-    def draw(self, inputs: IntArray, source: Source) -> IntArray:
+    def draw(self, inputs: IntArray, source: Source) -> Tuples:
         """Return one report for each input, shape (n, dummies + 1)."""
-        return tuples(self.channel, self.dummies, self.count, inputs, source, self.replacement)
+        return self.sampler.draw(inputs, source)
 
     def evidence(self, inputs: IntArray, pair: Pair, source: Source) -> tuple[FloatArray, FloatArray]:
         """Draw a report for each input; return how likely it is under ``pair.p`` and ``pair.q``, up to a factor.
@@ -51,10 +45,10 @@ class Drawer:
         a set of distinct outputs the sum of the real report's probabilities (theory 4.7).
         """
         scores = [self.mechanism.lift(law) for law in (pair.p, pair.q)]
-        if isinstance(self.mechanism, Tupling) and self.count:
+        if isinstance(self.mechanism, Tupling) and self.sampler.count:
             nu = self.mechanism.dummy_distribution
             scores = [np.divide(score, nu, out=np.zeros_like(score), where=nu > 0) for score in scores]
-        size = max(1, CHUNK // (self.count + 1))
+        size = max(1, CHUNK // (self.sampler.count + 1))
         found: list[tuple[FloatArray, FloatArray]] = []
         for first in range(0, inputs.size, size):
             report = self.draw(inputs[first : first + size], source)

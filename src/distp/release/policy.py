@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from distp.certificates import Certificate, certify
 from distp.checks import FloatArray, IntArray, count, distribution, nonnegative
@@ -19,7 +21,8 @@ from distp.errors import DistpError, OutsideError, ParameterError, PolicyError
 from distp.mechanisms import Tupling
 from distp.privacy import Bracket
 from distp.release import policyfile, regionfile
-from distp.release.sampling import Seeded, Source, SystemEntropy, tuples
+from distp.release.entropy import Seeded, SystemEntropy
+from distp.release.sampling import Sampler, Tuples
 from distp.release.weights import TOTAL, Weights, from_weights, quantised
 from distp.spaces import Regions
 
@@ -35,12 +38,15 @@ class Simulation:
     ----------
     tuples : ndarray of int, shape (n, dummies + 1)
     seed : int
+    generator : str
+        What the seed was given to.
     simulated : bool
         Always ``True``; what `Policy.release` returns has no such stamp.
     """
 
-    tuples: NDArray[np.integer]
+    tuples: Tuples
     seed: int
+    generator: str = Seeded.generator
     simulated: bool = True
 
 
@@ -155,6 +161,11 @@ class Policy:
             self.channel, self.dummy_weights, self.dummies, self.regions.inputs, self.regions, self.replacement
         )
 
+    @cached_property
+    def sampler(self) -> Sampler:
+        """What draws: the policy's weights, and nothing that could be shared between two draws."""
+        return Sampler(self.channel, self.dummy_weights, self.dummies, self.replacement)
+
     def recertify(self, pairs: Sequence[Pair] | None = None, confidence: float | None = None) -> Certificate:
         """Compute the certificate anew from the weights, for the policy's own pairs or for others.
 
@@ -171,7 +182,7 @@ class Policy:
         """Return the input region of each point by the policy's own rule, -1 where it refuses."""
         return self.regions.locate_inputs(lat, lon, nearest=self.outside == "nearest")
 
-    def release(self, lat: ArrayLike, lon: ArrayLike) -> NDArray[np.integer]:
+    def release(self, lat: ArrayLike, lon: ArrayLike) -> Tuples:
         """Return a fresh tuple for each point, drawn from operating-system entropy.
 
         Parameters
@@ -195,9 +206,9 @@ class Policy:
 
     def simulate(self, lat: ArrayLike, lon: ArrayLike, *, seed: int) -> Simulation:
         """Return tuples of the same law from a seeded generator, stamped as a simulation."""
-        return Simulation(self._draw(self._inside(lat, lon), Seeded(seed)), seed)
+        return Simulation(self.sampler.draw(self._inside(lat, lon), Seeded(seed)), seed)
 
-    def release_inputs(self, inputs: IntArray) -> NDArray[np.integer]:
+    def release_inputs(self, inputs: IntArray) -> Tuples:
         """Return a fresh tuple for each input region (as `locate` gives them, none of them -1).
 
         Raises
@@ -213,12 +224,7 @@ class Policy:
         bad = np.flatnonzero((regions < 0) | (regions >= len(self.regions.inputs)))
         if bad.size:
             raise OutsideError(f"{bad.size} of {regions.size} entries are no input region (first: row {bad[0]})")
-        return self._draw(regions, SystemEntropy())
-
-    def _draw(self, inputs: IntArray, source: Source) -> NDArray[np.integer]:
-        # The narrowest type that holds a region: files of tuples are large.
-        kind = np.uint16 if len(self.regions) <= 2**16 else np.uint32
-        return tuples(self.channel, self.dummy_weights, self.dummies, inputs, source, self.replacement).astype(kind)
+        return self.sampler.draw(regions, SystemEntropy())
 
     def _inside(self, lat: ArrayLike, lon: ArrayLike) -> IntArray:
         inputs = self.locate(lat, lon)
@@ -244,7 +250,10 @@ class Policy:
         """
         body = policyfile.read(path)
         try:
-            return cls(**_fields(body))
+            policy = cls(**_fields(body))
+            if not _known(policy, body):
+                raise PolicyError("it says something that this release does not know, or that cannot be so")
+            return policy
         except DistpError as error:
             raise PolicyError(f"{path} is damaged: {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -279,6 +288,28 @@ def _body(policy: Policy) -> dict[str, Any]:
         "prior": policy.prior.tolist(),
         "certificate": policy.certificate.to_dict(),
     }
+
+
+def _known(policy: Policy, body: dict[str, Any]) -> bool:
+    """Tell whether a body that was read says nothing but what its policy would write: nothing in it is ignored."""
+    ours = json.loads(json.dumps(_body(policy)))
+    # Rounded centres may differ by a digit between machines: the reader of the regions compares those.
+    regions = set(body["regions"]) <= {*ours["regions"], "holes"}
+    return regions and _says(ours, {key: body[key] for key in body.keys() - {"written_by", "regions"}})
+
+
+def _says(ours: Any, theirs: Any) -> bool:
+    if isinstance(theirs, dict):
+        return isinstance(ours, dict) and all(
+            key in ours and _says(ours[key], value) for key, value in theirs.items()
+        )
+    if isinstance(theirs, list):
+        return (
+            isinstance(ours, list)
+            and len(ours) == len(theirs)
+            and all(_says(one, other) for one, other in zip(ours, theirs, strict=True))
+        )
+    return bool(ours == theirs) and isinstance(ours, bool) is isinstance(theirs, bool)
 
 
 def _fields(body: dict[str, Any]) -> dict[str, Any]:

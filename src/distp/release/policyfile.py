@@ -1,9 +1,11 @@
-"""The policy file as a container: JSON, a version and a checksum. ``docs/policy-format.md`` documents it."""
+"""The policy file as a container: JSON in gzip, a version and a checksum. ``docs/policy-format.md`` documents it."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,10 @@ MAX_BYTES = 1 << 28
 def write(path: str | Path, body: dict[str, Any]) -> None:
     """Write the policy ``body`` to ``path``, all or nothing."""
     document = {"format": FORMAT, "version": VERSION, "sha256": digest(body), "policy": body}
+    text = json.dumps(document, allow_nan=False, separators=(",", ":")) + "\n"
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps(document, allow_nan=False) + "\n", encoding="utf-8")
+        # No time of writing and no name in it: the same policy gives the same bytes.
+        temporary.write_bytes(gzip.compress(text.encode("utf-8"), mtime=0))
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -34,6 +38,8 @@ def read(path: str | Path) -> dict[str, Any]:
             raw = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise PolicyError(f"cannot read policy {path}: {error.strerror}") from None
+    if raw.startswith(b"\x1f\x8b"):
+        raw = _unpacked(path, raw)
     if len(raw) > MAX_BYTES:
         raise PolicyError(f"{path} is larger than {MAX_BYTES >> 20} MiB: not a policy")
     try:
@@ -50,6 +56,18 @@ def read(path: str | Path) -> dict[str, Any]:
     if not isinstance(body, dict) or document.get("sha256") != digest(body):
         raise PolicyError(f"{path} is damaged: its checksum does not match")
     return body
+
+
+def _unpacked(path: str | Path, raw: bytes) -> bytes:
+    """Return the one member of a gzip file, or a little more than is allowed: a small file may hold a huge one."""
+    inflate = zlib.decompressobj(wbits=31)
+    try:
+        text = inflate.decompress(raw, MAX_BYTES + 1)
+    except zlib.error:
+        raise PolicyError(f"{path} is damaged: it cannot be decompressed") from None
+    if len(text) <= MAX_BYTES and (not inflate.eof or inflate.unused_data):
+        raise PolicyError(f"{path} is damaged: it ends too early, or something follows")
+    return text
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

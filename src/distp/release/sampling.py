@@ -2,88 +2,75 @@
 
 from __future__ import annotations
 
-import os
-from typing import Protocol
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distp.checks import IntArray
 from distp.errors import ParameterError
-from distp.release.weights import BITS, Weights
+from distp.mechanisms import Tupling
+from distp.release.entropy import CHUNK, Source
+from distp.release.weights import BITS, Weights, quantised
 
-Words = NDArray[np.uint64]
-
-_MARKS = 1 << 24  # bytes of marks held at once
-
-
-class Source(Protocol):
-    """Where uniform 64-bit words come from."""
-
-    def words(self, size: int) -> Words:
-        """Return ``size`` independent uniform words."""
+Tuples = NDArray[np.uint16] | NDArray[np.uint32]
 
 
-class SystemEntropy:
-    """The operating system's cryptographic generator: the only source of anything released.
+class Alias(NamedTuple):
+    """Rows of weights as tables for Walker's method, exact in integers.
 
-    It holds no state, so threads and forked processes cannot share any.
+    A row of n entries has the least power of two >= n slots of 2^shift units each. Of the units of slot s,
+    ``threshold[s]`` belong to column ``columns[2 s]`` and the rest to ``columns[2 s + 1]``.
+
+    Attributes
+    ----------
+    slots : ndarray of int, shape (rows + 1,)
+        Where each row's slots begin.
+    shift : ndarray of uint64, shape (rows,)
+    threshold : ndarray of uint64, shape (slots,)
+    columns : ndarray of uint32, shape (2 slots,)
     """
 
-    def words(self, size: int) -> Words:
-        """Return ``size`` words of `os.urandom`."""
-        return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
+    slots: IntArray
+    shift: NDArray[np.uint64]
+    threshold: NDArray[np.uint64]
+    columns: NDArray[np.uint32]
+
+    @classmethod
+    def of(cls, weights: Weights) -> Alias:
+        """Share out every row's weights among its slots."""
+        from distp.release.draws import alias_tables  # compiled: only whoever draws waits for that
+
+        bits = np.array([int(size - 1).bit_length() for size in np.diff(weights.starts)], dtype=np.int64)
+        slots = np.concatenate([[0], np.cumsum(1 << bits)]).astype(np.int64)
+        size = int(slots[-1])
+        found = cls(
+            slots,
+            (BITS - bits).astype(np.uint64),
+            np.empty(size, np.uint64),
+            np.empty(2 * size, np.uint32),
+        )
+        alias_tables(weights.starts, weights.columns, weights.values, *found)
+        return found
 
 
-class Seeded:
-    """A reproducible source, for simulations; never for release."""
+@dataclass(frozen=True, eq=False)
+class Sampler:
+    """A tupling mechanism in integer weights, ready to draw.
 
-    def __init__(self, seed: int) -> None:
-        self._generator = np.random.Generator(np.random.PCG64(seed))
-
-    def words(self, size: int) -> Words:
-        """Return the next ``size`` words of the seeded stream."""
-        return self._generator.integers(0, 2**64 - 1, size=size, dtype=np.uint64, endpoint=True)
-
-
-def below(bound: int, size: int, source: Source) -> IntArray:
-    """Return ``size`` integers uniform on 0..bound-1, without bias: words beyond a multiple are redrawn."""
-    limit = (2**64 // bound) * bound
-    drawn = source.words(size)
-    if limit < 2**64:
-        refused = np.flatnonzero(drawn >= np.uint64(limit))
-        if refused.size:
-            drawn = drawn.copy()
-        while refused.size:
-            drawn[refused] = source.words(refused.size)
-            refused = refused[drawn[refused] >= np.uint64(limit)]
-    return (drawn % np.uint64(bound)).astype(np.int64)
-
-
-def by_weight(weights: Weights, rows: IntArray, source: Source) -> IntArray:
-    """Return one column for each entry of ``rows``, by its row's integer weights."""
-    target = (source.words(rows.size) >> np.uint64(64 - BITS)).astype(np.int64)
-    result = np.empty(rows.size, dtype=np.int64)
-    order = np.argsort(rows, kind="stable")
-    distinct, starts = np.unique(rows[order], return_index=True)
-    for row, members in zip(distinct.tolist(), np.split(order, starts)[1:], strict=True):
-        columns, running = weights.row(int(row))
-        result[members] = columns[np.searchsorted(running, target[members], side="right")]
-    return result
-
-
-def tuples(
-    channel: Weights,
-    dummies: Weights | None,
-    count: int,
-    inputs: IntArray,
-    source: Source,
-    replacement: bool = True,
-) -> IntArray:
-    """Return a tuple for each input, shape (n, count + 1): the real report at a uniformly random place.
-
-    Without ``replacement`` the dummies are distinct, uniform over the outputs other than the real report, and
-    each row is an unordered set, written in ascending order; ``dummies`` must be None.
+    Attributes
+    ----------
+    channel : Weights
+        Row x: the law of the real report of input x.
+    dummies : Weights or None
+        One row; None: uniform over all outputs.
+    count : int
+        Number of dummies.
+    replacement : bool
+        If not, the dummies are distinct, uniform over the outputs other than the real report, and each tuple is an
+        unordered set, written in ascending order; ``dummies`` must be None.
 
     Raises
     ------
@@ -94,46 +81,75 @@ def tuples(
     -----
     Source: theory 3.3, Algorithm 1; without replacement, 4.7.
     """
-    if not replacement:
-        if dummies is not None:
+
+    channel: Weights
+    dummies: Weights | None
+    count: int
+    replacement: bool = True
+
+    def __post_init__(self) -> None:
+        if self.replacement:
+            return
+        if self.dummies is not None:
             raise ParameterError("dummies must be uniform (None) without replacement")
-        if count > channel.width - 1:
-            raise ParameterError(f"count must be at most {channel.width - 1} without replacement, got {count}")
-        return _sets(by_weight(channel, inputs, source), channel.width, count, source)
-    n, places = inputs.size, count + 1
-    result = np.empty((n, places), dtype=np.int64)
-    result[:, 0] = by_weight(channel, inputs, source)
-    if count:
-        if dummies is None:
-            drawn = below(channel.width, n * count, source)
+        if self.count > self.channel.width - 1:
+            raise ParameterError(
+                f"count must be at most {self.channel.width - 1} without replacement, got {self.count}"
+            )
+
+    @classmethod
+    def of(cls, mechanism: Tupling) -> Sampler:
+        """Round a mechanism to integer weights."""
+        _, channel, dummies = quantised(mechanism)
+        return cls(channel, dummies, mechanism.dummies, mechanism.replacement)
+
+    def draw(self, inputs: IntArray, source: Source) -> Tuples:
+        """Return a tuple for each input, the real report at a uniformly random place.
+
+        Parameters
+        ----------
+        inputs : ndarray of int, shape (n,)
+            Rows of the channel; not checked here.
+        source : Source
+
+        Returns
+        -------
+        ndarray of uint16 (or uint32 where there are more outputs), shape (n, count + 1)
+        """
+        out = np.empty((inputs.size, self.count + 1), np.uint16 if self.channel.width <= 2**16 else np.uint32)
+        step = max(1, CHUNK // (8 * out.shape[1]))
+        for first in range(0, inputs.size, step):
+            rows = np.arange(first, min(first + step, inputs.size))
+            if not self._filled(source, rows, inputs[rows], out[first : first + step]):
+                for row in rows:  # one by one, so that a row's tuple does not depend on those around it
+                    one, turn = np.array([row]), 0
+                    while not self._filled(source, one, inputs[one], out[row : row + 1], turn):
+                        turn += 2
+        return out
+
+    def _filled(self, source: Source, rows: IntArray, inputs: IntArray, out: Tuples, turn: int = 0) -> bool:
+        """Draw into ``out``; return False where a word was refused, and everything is to be drawn again."""
+        from distp.release.draws import distinct_tuples, insert_real, uniform_dummies, weighted_dummies
+
+        width, places = self.channel.width, self.count + 1
+        if not self.replacement:
+            return not distinct_tuples(source.rows(rows, places, turn), inputs, width, *self._channel, out)
+        words = source.rows(rows, places, turn).ravel()
+        refused = False
+        if self._dummies is None:
+            refused = uniform_dummies(words, width, out.reshape(-1))
         else:
-            drawn = by_weight(dummies, np.zeros(n * count, dtype=np.int64), source)
-        result[:, 1:] = drawn.reshape(n, count)
-        # Exchanging the first place with a random one is Algorithm 1's insertion: dummies are exchangeable.
-        rows, place = np.arange(n), below(places, n, source)
-        real = result[:, 0].copy()
-        result[:, 0] = result[rows, place]
-        result[rows, place] = real
-    return result
+            weighted_dummies(words, *self._dummies[1:], out.reshape(-1))
+        return not (insert_real(source.rows(rows, 2, turn + 1), inputs, *self._channel, out) or refused)
 
+    # Tables do not travel when a policy is pickled: they are made where they are used.
+    @cached_property
+    def _channel(self) -> Alias:
+        return Alias.of(self.channel)
 
-def _sets(real: IntArray, width: int, count: int, source: Source) -> IntArray:
-    """Return each real report with ``count`` distinct others out of ``width``, ascending in each row.
+    @cached_property
+    def _dummies(self) -> Alias | None:
+        return None if self.dummies is None else Alias.of(self.dummies)
 
-    Floyd's method: of the integers below ``width - 1``, for j = width-1-count, ..., width-2, draw one of 0..j,
-    and take j itself if that one is taken already. Every subset is equally likely after exactly ``count`` draws.
-    """
-    result = np.empty((real.size, count + 1), dtype=np.int64)
-    several = max(1, _MARKS // width)
-    for first in range(0, real.size, several):
-        own = real[first : first + several]
-        rows = np.arange(own.size)
-        taken = np.zeros((own.size, width), dtype=np.bool_)
-        for j in range(width - 1 - count, width - 1):
-            drawn = below(j + 1, own.size, source)
-            drawn += drawn >= own  # the outputs other than the real report, in order
-            drawn = np.where(taken[rows, drawn], j + (own <= j), drawn)
-            taken[rows, drawn] = True
-        taken[rows, own] = True
-        result[first : first + several] = np.nonzero(taken)[1].reshape(own.size, count + 1)
-    return result
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}

@@ -1,0 +1,80 @@
+"""Where the randomness of reports comes from: uniform 64-bit words that nobody can predict, or that anybody can."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distp.checks import IntArray
+
+Words = NDArray[np.uint64]
+
+CHUNK = 1 << 18  # bytes of keystream from one key: large enough to be fast, small enough for the processor's cache
+
+
+class Source(Protocol):
+    """Uniform 64-bit words for the rows of a batch."""
+
+    def rows(self, rows: IntArray, each: int, turn: int) -> Words:
+        """Return ``each`` words for every one of ``rows``, shape (len(rows), each), none of them used before.
+
+        A source that gives a row the same words whenever it is asked tells rows and turns apart by these numbers.
+        """
+
+
+class _Stream:
+    """A source to which all rows are alike."""
+
+    def rows(self, rows: IntArray, each: int, turn: int) -> Words:  # noqa: ARG002 - fresh words every time
+        return self.words(rows.size * each).reshape(rows.size, each)
+
+    def words(self, size: int) -> Words:
+        raise NotImplementedError
+
+
+class SystemEntropy(_Stream):
+    """The only source of anything released: AES-256 in counter mode, keyed anew by the operating system.
+
+    It holds no state. Every call takes fresh keys from `os.urandom`, one for each quarter of a megabyte, and forgets
+    them; so threads, forked and spawned processes share none, a pickle holds none, and whoever reads the memory
+    afterwards learns nothing about what was drawn before.
+    """
+
+    def words(self, size: int) -> Words:
+        """Return ``size`` independent uniform words."""
+        return keystream(8 * size, lambda: os.urandom(32)).view(np.uint64)
+
+
+class Seeded(_Stream):
+    """A reproducible source, for simulations; never for release.
+
+    Attributes
+    ----------
+    generator : str
+        Name of the generator: its words are public knowledge once the seed is.
+    """
+
+    generator = "PCG64"
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.Generator(np.random.PCG64(seed))
+
+    def words(self, size: int) -> Words:
+        """Return the next ``size`` words of the seeded stream."""
+        return self._generator.integers(0, 2**64 - 1, size=size, dtype=np.uint64, endpoint=True)
+
+
+def keystream(size: int, next_key: Callable[[], bytes]) -> NDArray[np.uint8]:
+    """Return ``size`` bytes of AES-256 in counter mode, under one key of 32 bytes for each `CHUNK` of them."""
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+    result = np.zeros(size, dtype=np.uint8)
+    for first in range(0, size, CHUNK):
+        part = memoryview(result[first : first + CHUNK])  # type: ignore[arg-type]
+        # A key is used once, so its counter may start at 0 always.
+        Cipher(algorithms.AES(next_key()), modes.CTR(bytes(16))).encryptor().update_into(part, part)
+    return result
