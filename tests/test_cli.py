@@ -139,7 +139,7 @@ def test_fit_protect_audit_agree_with_each_other(place):
             place,
         ).stdout
     )
-    assert out == {"out": "near.parquet", "rows": 42227, "empty": 0, "places": 6, "holds": True}
+    assert out == {"out": "near.parquet", "rows": 42227, "empty": 0, "before": 0, "places": 6, "holds": True}
     written = pl.read_parquet(place / "near.parquet")
     assert written.columns == ["note", "report"]  # true coordinates never
     assert written.height == 42227
@@ -415,7 +415,7 @@ def test_real_check_ins_end_to_end(tmp_path, attribute):
     written = json.loads(
         run(["protect", data, *columns, "--policy", "a.policy", "--out", "a.parquet", "--json"], tmp_path).stdout
     )
-    assert written == {"out": "a.parquet", "rows": 66962, "empty": 0, "places": 21, "holds": True}
+    assert written == {"out": "a.parquet", "rows": 66962, "empty": 0, "before": 0, "places": 21, "holds": True}
 
 
 def test_errors_about_a_file_never_quote_its_rows(tmp_path):

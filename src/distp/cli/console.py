@@ -52,31 +52,62 @@ def _is_number(text: str) -> bool:
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """Yield a callback (done, total) that draws a bar once the work has lasted two seconds, on a terminal."""
+    with _bar(what, counted=True) as update:
+        yield lambda done, total: update(done, total, "")
+
+
+@contextmanager
+def working(what: str, unit: str) -> Iterator[Callable[[int, int, int], None]]:
+    """Yield a callback (done, total, items so far) that draws such a bar with items and their rate."""
+    began, first = time.monotonic(), -1
+    with _bar(what, counted=False) as update:
+
+        def step(done: int, total: int, items: int) -> None:
+            nonlocal began, first
+            if first < 0:  # what was there before, and the start itself, are no part of the rate
+                began, first = time.monotonic(), items
+            passed = time.monotonic() - began
+            rate = f", {(items - first) / passed:,.0f} a second" if passed > 0 and items > first else ""
+            update(done, total, f"{items:,} {unit}{rate}")
+
+        yield step
+
+
+@contextmanager
+def _bar(what: str, *, counted: bool) -> Iterator[Callable[[int, int, str], None]]:
     if not sys.stderr.isatty():
-        yield lambda _done, _total: None
+        yield lambda _done, _total, _note: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        MofNCompleteColumn() if counted else TaskProgressColumn(),
+        TextColumn("{task.fields[note]}"),
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
     )
-    task = bar.add_task(what)
+    task = bar.add_task(what, note="")
     started, shown = time.monotonic(), False
 
-    def step(done: int, total: int) -> None:
+    def update(done: int, total: int, note: str) -> None:
         nonlocal shown
         if not shown and time.monotonic() - started > QUIET_SECONDS:
             bar.start()
             shown = True
-        bar.update(task, completed=done, total=total)
+        bar.update(task, completed=done, total=total, note=note)
 
     try:
-        yield step
+        yield update
     finally:
         bar.stop()

@@ -15,7 +15,7 @@ Files = Annotated[
     list[Path],
     typer.Argument(
         help="Check-ins: files, folders or .zip archives of one set (Foursquare, Gowalla, Brightkite, Citi Bike), or "
-        "CSV, TSV, Parquet, JSON lines, GeoJSON with named columns; .gz too."
+        "CSV, TSV, Parquet, Arrow, JSON lines, GeoJSON with named columns; .gz too."
     ),
 ]
 Format = Annotated[
@@ -23,7 +23,7 @@ Format = Annotated[
     typer.Option(
         "--format",
         help="What the files are, if that is not to be recognised: tist2015, www2019, tsmc2014, gowalla, brightkite, "
-        "citibike, csv, tsv, parquet, jsonl, geojson.",
+        "citibike, csv, tsv, parquet, arrow, jsonl, geojson.",
         rich_help_panel=DATA,
     ),
 ]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from distp.cli import options
-from distp.cli.console import emit, say
+from distp.cli.console import emit, say, working
 from distp.release import Policy, protect_file
 
 NAME = "protect"
@@ -21,7 +21,13 @@ EXAMPLE = (
 def run(
     files: options.Files,
     policy: options.PolicyPath,
-    out: Annotated[Path, typer.Option("--out", help="File to write: .parquet or .csv.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            help="File to write: .parquet, .arrow or .csv; or, without an ending, a new folder of Parquet files.",
+        ),
+    ],
     form: options.Format = None,
     lat: options.Lat = None,
     lon: options.Lon = None,
@@ -37,24 +43,43 @@ def run(
             "Default: refuse the file.",
         ),
     ] = False,
+    restart: Annotated[
+        bool,
+        typer.Option("--restart", help="Start anew. Default: go on where an interrupted run of the same job ended."),
+    ] = False,
     json_output: options.Json = False,
 ) -> None:
     """Write one tuple for every row, drawn from operating-system entropy; true coordinates never leave."""
     loaded = Policy.load(policy)
     broken = "" if loaded.certificate.holds else "warning: this policy does not meet its own target: see distp audit"
-    done = protect_file(files, out, loaded, format=form, lat=lat, lon=lon, keep=keep or (), empty=empty)
+    with working("protecting", "rows") as step:
+        done = protect_file(
+            files,
+            out,
+            loaded,
+            format=form,
+            lat=lat,
+            lon=lon,
+            keep=keep or (),
+            empty=empty,
+            restart=restart,
+            progress=step,
+        )
     if json_output:
         emit(
             {
                 "out": out,
                 "rows": done.rows,
                 "empty": done.empty,
+                "before": done.before,
                 "places": loaded.dummies + 1,
                 "holds": loaded.certificate.holds,
             }
         )
         return
     say(f"{out}: {done.rows:,} rows, one tuple of {loaded.dummies + 1} regions each")
+    if done.before:
+        say(f"  {done.before:,} of them had been finished by a run that was interrupted")
     if done.empty:
         say(f"  {done.empty:,} of them empty: outside the area, or without coordinates (which can be seen)")
     claim = loaded.certificate

@@ -13,7 +13,7 @@ from distp.errors import DataError
 
 CHECK_INS, VENUES, CITIES, PEOPLE, FRIENDS = "check-ins", "venues", "cities", "people", "friends"
 WORLDWIDE = ("tist2015", "www2019", "snap")
-GENERIC = ("csv", "tsv", "parquet", "jsonl", "geojson")
+GENERIC = ("csv", "tsv", "parquet", "arrow", "jsonl", "geojson")
 
 
 @dataclass(frozen=True)
@@ -163,6 +163,9 @@ _ENDINGS = {
     ".tab": "tsv",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".geojson": "geojson",
@@ -184,8 +187,10 @@ def recognise(part: Part) -> Known | None:
     head = part.head()
     if head.startswith(b"PAR1"):
         return Known("parquet")
+    if head.startswith(b"ARROW1"):
+        return Known("arrow")
     ending = next((kind for end, kind in _ENDINGS.items() if part.name.endswith(end)), None)
-    if ending in ("parquet", "geojson", "jsonl"):
+    if ending in ("parquet", "arrow", "geojson", "jsonl"):
         return Known(ending)
     if part.name.endswith(".json"):
         kind = json_kind(part)

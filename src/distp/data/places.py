@@ -54,9 +54,13 @@ def window_of(box: Box) -> Window:
 def placed(frame: pl.DataFrame, lat: str, lon: str, window: Window | None) -> pl.DataFrame:
     """Make numbers of two coordinate columns, and say in ``distp:reason`` why a row has no place in the area."""
     a, b = pl.col(lat), pl.col(lon)
-    texts = frame.select(pl.col(lat, lon).cast(pl.String, strict=False).str.strip_chars())
-    numbers = texts.select(pl.all().cast(pl.Float64, strict=False))
-    given = texts.select(pl.all_horizontal((pl.all() != "").fill_null(value=False))).to_series()
+    if all(frame[name].dtype.is_numeric() for name in (lat, lon)):
+        numbers = frame.select(pl.col(lat, lon).cast(pl.Float64))
+        given = numbers.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
+    else:
+        texts = frame.select(pl.col(lat, lon).cast(pl.String, strict=False).str.strip_chars())
+        numbers = texts.select(pl.all().cast(pl.Float64, strict=False))
+        given = texts.select(pl.all_horizontal((pl.all() != "").fill_null(value=False))).to_series()
     inside = pl.lit(value=True) if window is None else window.holds(a, b)
     swapped = pl.lit(value=False) if window is None else window.holds(b, a)
     reason = (

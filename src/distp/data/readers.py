@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,15 +12,12 @@ from polars.exceptions import PolarsError
 
 from distp.checks import IntArray, count, probability
 from distp.data.checkins import CheckIns, Tally
-from distp.data.companions import Companions, read_companions
-from distp.data.formats import CHECK_INS, FORMATS, GENERIC, VENUES, canonical, check_format, recognise
 from distp.data.places import REASON, window_of
-from distp.data.plans import Asked, make_plan, same_meaning, with_numbers
-from distp.data.sources import BLOCK, Part, ahead, find_parts
-from distp.data.tables import Layout, geojson_frames, header, json_frames, parquet_frames, text_frames
-from distp.data.tidy import REMARK, ROW, Plan, finished, tidy
+from distp.data.plans import Asked, with_numbers
+from distp.data.sources import BLOCK
+from distp.data.streaming import Block, Stream, find_set
+from distp.data.tidy import REMARK, ROW, Plan
 from distp.data.times import check_zone
-from distp.data.venues import Venues
 from distp.errors import DataError, ParameterError
 from distp.spaces import Box
 
@@ -60,7 +57,7 @@ def read_check_ins(
         All that belongs to one set: check-ins, and the files that go with them.
     format : str, optional
         What the check-ins are, if that is not to be recognised: a name in `FORMATS`, ``gowalla``, ``brightkite``,
-        ``csv``, ``tsv``, ``parquet``, ``jsonl`` or ``geojson``.
+        ``csv``, ``tsv``, ``parquet``, ``arrow``, ``jsonl`` or ``geojson``.
     lat, lon : str, optional
         Columns with degrees. Default: the ones whose names say so.
     user, time : str, optional
@@ -93,124 +90,29 @@ def read_check_ins(
     count(block, "block", 1)
     if zone is not None and utc_offset is not None:
         raise ParameterError("zone and utc_offset exclude each other: both say how far local time is from UTC")
-    found = _find(files, format)
     zone = None if zone is None else check_zone(zone)
     asked = Asked(lat, lon, user, time, utc_offset, zone, tuple(keep), columns, whole)
-    companions = read_companions(found.others)
-    window = None if area is None else window_of(area)
-    venues = None if companions.venues is None else Venues.of(companions.venues, window)
-    several = len(found.parts) > 1
-    kept = _Kept(asked, venues, companions, Tally(several=several), Tally(several=several))
-    steps = _steps(found.parts, block)
-    for number, part in enumerate(found.parts):
-        plan: Plan | None = None
-        start = 0
-        for frame in ahead(_frames(part, found.format, asked, block)):
-            if plan is None:
-                plan = make_plan(part, frame, found.format, asked, has_venues=venues is not None)
-                same_meaning(part, kept.plan or plan, plan)
-            if frame.height:
-                kept.add(tidy(frame, plan, venues, window), frame.height, plan, part, start)
-            start += frame.height
-            if progress:
-                progress(min(kept.blocks, steps[number]), steps[-1])
-        if plan is not None:
-            kept.plan = plan
-        kept.blocks = steps[number]
-    return kept.result(found, max_bad)
+    stream = Stream.of(find_set(files, format), asked, None if area is None else window_of(area), block)
+    several = len(stream.found.parts) > 1
+    kept = _Kept(stream, Tally(several=several), Tally(several=several))
+    total = stream.steps
+    for some in stream.blocks():
+        kept.add(some)
+        if progress:
+            progress(some.done, total)
+    return kept.result(max_bad)
 
 
 def find_format(files: str | Path | Sequence[str | Path], format: str | None = None) -> str:  # noqa: A002
     """Return what a set of files is, without reading more than their beginnings."""
-    return _find(files, format).format
-
-
-@dataclass(frozen=True)
-class _Found:
-    """The parts of a set, by role."""
-
-    format: str
-    parts: list[Part]
-    others: dict[str, list[Part]]
-    ignored: list[Part]
-
-    @property
-    def label(self) -> str:
-        names = [part.label for part in self.parts]
-        return names[0] if len(names) == 1 else f"{len(names)} files ({names[0]}, ...)"
-
-
-def _find(files: str | Path | Sequence[str | Path], named: str | None) -> _Found:
-    """Recognise every part; say what is missing or too much."""
-    forced = None if named is None else check_format(named)
-    by_format: dict[str, list[Part]] = {}
-    others: dict[str, list[Part]] = {}
-    ignored: list[Part] = []
-    parts = find_parts(files)
-    for part in parts:
-        known = recognise(part)
-        if forced in GENERIC and part.named:
-            by_format.setdefault(forced, []).append(part)
-        elif known is not None and known.role != CHECK_INS:
-            others.setdefault(known.role, []).append(part)
-        elif forced is not None and (known is not None or part.named):
-            by_format.setdefault(forced, []).append(part)
-        elif known is not None:
-            by_format.setdefault(known.format, []).append(part)
-        else:
-            ignored.append(part)
-    if not by_format:
-        what = ", ".join(part.label for part in (ignored or parts)[:3])
-        hint = "it holds venues or people only" if others and not ignored else "name the --format"
-        raise DataError(
-            f"cannot read {what}: neither a check-in set that is known here, nor CSV, TSV, Parquet, JSON lines or "
-            f"GeoJSON by its name ({hint})"
-        )
-    unknown = [part.label for part in ignored if part.named]
-    if unknown:
-        raise DataError(f"cannot tell what {unknown[0]} is: name the --format, or leave it out")
-    if len(by_format) > 1:
-        raise DataError(f"these are different sets ({', '.join(sorted(by_format))}): read one at a time")
-    (name, chosen), *_ = by_format.items()
-    if name in FORMATS and FORMATS[name].one_file and len(chosen) > 1:
-        raise DataError(
-            f"{len(chosen)} check-in files of {name} ({', '.join(part.name for part in chosen)}): the same person "
-            "number may be different people, or the same check-ins may be there twice; name one of them"
-        )
-    if name in ("tist2015", "www2019") and VENUES not in others:
-        raise DataError(f"{chosen[0].label} names venues without their places: add the file of POIs")
-    return _Found(name, chosen, others, ignored)
-
-
-def _frames(part: Part, name: str, asked: Asked, block: int) -> Iterator[pl.DataFrame]:
-    """Yield a part block by block."""
-    known = FORMATS.get(name)
-    needed = asked.needed(known)
-    if name == "parquet":
-        return parquet_frames(part, needed)
-    if name == "jsonl":
-        return json_frames(part, needed)
-    if name == "geojson":
-        return geojson_frames(part, needed)
-    separator = "\t" if name == "tsv" or part.name.endswith(".tsv") else ","
-    if known is not None and known.layout is not None and not canonical(known, header(part, separator)):
-        return text_frames(part, known.layout, None, block)
-    return text_frames(part, Layout(separator=separator, quoted=True, latin=name == "tsmc2014"), needed, block)
-
-
-def _steps(parts: Sequence[Part], block: int) -> list[int]:
-    """Return about how many blocks have been read once each part is done."""
-    sizes = [max(1, part.path.stat().st_size // block + 1) for part in parts]
-    return [sum(sizes[: done + 1]) for done in range(len(sizes))]
+    return find_set(files, format).format
 
 
 @dataclass
 class _Kept:
     """What has been read so far."""
 
-    asked: Asked
-    venues: Venues | None
-    companions: Companions
+    stream: Stream
     tally: Tally
     remarks: Tally
     frames: list[pl.DataFrame] = field(default_factory=list)
@@ -218,32 +120,26 @@ class _Kept:
     numbers: list[IntArray] = field(default_factory=list)
     rows: int = 0
     elsewhere: int = 0
-    blocks: int = 0
     plan: Plan | None = None
 
-    def add(
-        self,
-        block: pl.DataFrame,
-        height: int,
-        plan: Plan,
-        part: Part,
-        start: int,
-    ) -> None:
-        """Count a tidy block of ``height`` rows from row ``start`` of its part, and keep its rows."""
-        reason, row = block[REASON], block[ROW].cast(pl.Int64)
-        self.elsewhere += height - block.height
-        self.tally.add(reason, row + start, part.name)
-        self.remarks.add(block[REMARK], row + start, part.name)
-        good = reason.is_null()
-        chosen = block if self.asked.whole else block.filter(good)
-        self.frames.append(finished(chosen, plan, self.venues, self.companions))
-        self.usable.append(good.to_numpy() if self.asked.whole else np.ones(chosen.height, dtype=bool))
+    def add(self, some: Block) -> None:
+        """Count a block, and keep its rows."""
+        self.plan = some.plan
+        if not some.height:
+            return
+        reason, row = some.frame[REASON], some.frame[ROW].cast(pl.Int64)
+        self.elsewhere += some.height - some.frame.height
+        self.tally.add(reason, row + some.start, some.part.name)
+        self.remarks.add(some.frame[REMARK], row + some.start, some.part.name)
+        good, whole = reason.is_null(), self.stream.asked.whole
+        self.frames.append(self.stream.finished(some.frame if whole else some.frame.filter(good), some.plan))
+        self.usable.append(good.to_numpy() if whole else np.ones(int(good.sum()), dtype=bool))
         self.numbers.append(row.filter(good).to_numpy() + (self.rows + 1))
-        self.rows += height
-        self.blocks += 1
+        self.rows += some.height
 
-    def result(self, found: _Found, max_bad: float) -> CheckIns:
+    def result(self, max_bad: float) -> CheckIns:
         """Put the blocks together, and refuse what is too dirty or too little."""
+        found, asked = self.stream.found, self.stream.asked
         if not self.rows or self.plan is None:
             raise DataError(f"{found.label} has no rows")
         plan = self.plan
@@ -254,7 +150,7 @@ class _Kept:
                 f"{found.label}: the files do not fit together: a column holds different things"
             ) from None
         if found.format in ("csv", "tsv"):
-            exact = source.columns if self.asked.whole else [plan.user, *self.asked.keep]
+            exact = source.columns if asked.whole else [plan.user, *asked.keep]
             source = with_numbers(source, exact, {plan.time, plan.lat, plan.lon})
         usable = np.concatenate(self.usable)
         aside = self.tally.found()
@@ -280,7 +176,7 @@ class _Kept:
             user=None if plan.user is None else rows[plan.user],
             set_aside=aside,
             elsewhere=self.elsewhere,
-            remarks=(*self.remarks.found(), *self.companions.remarks),
+            remarks=(*self.remarks.found(), *self.stream.companions.remarks),
             utc=plan.utc_only,
             unread=tuple(part.label for part in found.ignored),
             degrees=(plan.lat, plan.lon),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
@@ -18,7 +19,7 @@ PREFIX = "distp:"  # of the columns that are ours
 EXTRA = "distp:extra"  # text beyond the last column
 BROKEN = "distp:broken"  # what is wrong with the row as a whole, null where nothing is
 ODD = "distp:odd"  # whether a row had bytes that are not UTF-8; there only where some had
-PARQUET_ROWS = 1 << 20
+TABLE_ROWS = 1 << 20
 JSON_ROWS = 1 << 18
 MOST_COLUMNS = 1000
 
@@ -103,20 +104,46 @@ def text_frames(
         yield frame.select(*wanted, _broken(names, layout).alias(BROKEN), *odd)
 
 
-def parquet_frames(part: Part, columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:
-    """Yield a Parquet file as frames of a million rows."""
-    source: Any = part.path if part.member is None else part.whole()
-    try:
-        scan = pl.scan_parquet(source, glob=False)
+def parquet_frames(part: Part, columns: Sequence[str] | None, first: int = 0) -> Iterator[pl.DataFrame]:
+    """Yield a Parquet file from row ``first`` on, as frames of about a million rows."""
+    return _scanned(part, "parquet", columns, first)
+
+
+def arrow_frames(part: Part, columns: Sequence[str] | None, first: int = 0) -> Iterator[pl.DataFrame]:
+    """Yield an Arrow IPC file (Feather) from row ``first`` on, as frames of about a million rows."""
+    return _scanned(part, "arrow", columns, first)
+
+
+def table_rows(part: Part, kind: str) -> int:
+    """Return how many rows a Parquet or Arrow file has."""
+    with _readable(part, kind):
+        return int(_scan(part, kind).select(pl.len()).collect().item())
+
+
+def _scanned(part: Part, kind: str, columns: Sequence[str] | None, first: int) -> Iterator[pl.DataFrame]:
+    with _readable(part, kind):
+        scan = _scan(part, kind)
         present = scan.collect_schema().names()
         refuse_reserved(part, present)
         rows = scan.select(pl.len()).collect().item()
-        for start in range(0, max(rows, 1), PARQUET_ROWS):
-            chosen = present if columns is None else [name for name in present if name in columns]
-            yield scan.select(chosen).slice(start, PARQUET_ROWS).with_columns(_NOTHING).collect()
+        chosen = present if columns is None else [name for name in present if name in columns]
+        for start in range(first, max(rows, first + 1), TABLE_ROWS):
+            yield scan.select(chosen).slice(start, TABLE_ROWS).with_columns(_NOTHING).collect()
+
+
+def _scan(part: Part, kind: str) -> pl.LazyFrame:
+    source: Any = part.path if part.member is None else part.whole()
+    return pl.scan_parquet(source, glob=False) if kind == "parquet" else pl.scan_ipc(source)
+
+
+@contextmanager
+def _readable(part: Part, kind: str) -> Iterator[None]:
+    try:
+        yield
     except (OSError, PolarsError):
         # What the reader says may quote a row: a person's location must not be printed.
-        raise DataError(f"cannot read {part.label}: it is damaged, or not Parquet") from None
+        name = "Parquet" if kind == "parquet" else "an Arrow file"
+        raise DataError(f"cannot read {part.label}: it is damaged, or not {name}") from None
 
 
 def json_frames(part: Part, columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:

@@ -1,30 +1,42 @@
-"""A file of check-ins in, a file of tuples out."""
+"""Check-ins in, tuples out: files of any size in little memory, part by part."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from distp.data.attributes import columns_of
-from distp.data.plans import LATITUDES, LONGITUDES, TIMES
-from distp.data.readers import read_check_ins
+from distp.checks import IntArray
+from distp.data.places import REASON
+from distp.data.plans import Asked
+from distp.data.streaming import Block, Found, Stream, find_set
+from distp.data.tidy import ROW
 from distp.errors import DataError, OutsideError
-from distp.files import check_target, replacing
+from distp.files import check_target
+from distp.release.columns import COLUMN, check_keep
 from distp.release.policy import Policy
+from distp.release.tables import KINDS, join_tables, regions_table, write_table
+from distp.release.work import LOCK, MANIFEST, Work, flush_folder, working
 
-COLUMN = "report"
+PART_ROWS = 1 << 20
+PART_BYTES = 1 << 26  # of tuples in a part, where they are long
+TEXTS = ("csv", "tsv", "jsonl", "geojson")  # formats whose columns are kept as they are written
+Progress = Callable[[int, int, int], None]
 
 
 @dataclass(frozen=True)
 class Protected:
-    """How many rows were written, and how many of them without a report."""
+    """How many rows were written, how many of them without a report, and how many an interrupted run had finished."""
 
     rows: int
     empty: int
+    before: int = 0
 
 
 def protect_file(
@@ -37,79 +49,224 @@ def protect_file(
     lon: str | None = None,
     keep: Sequence[str] = (),
     empty: bool = False,
+    restart: bool = False,
+    progress: Progress | None = None,
 ) -> Protected:
     """Write one tuple for each row of ``source``, in its order; the true coordinates are never written.
+
+    The rows go through memory part by part. Finished parts wait in ``<target>.partial``: after an error, or a kill,
+    the same call goes on where they end, and the result is as if nothing had happened. What the regions' numbers mean
+    is written beside the target (``<stem>.regions.csv``; in a folder, ``_regions.csv``).
 
     Parameters
     ----------
     source : str, Path or a sequence of them
         As for `read_check_ins`.
     target : str or Path
-        ``.parquet`` (a fixed-size list ``report`` of region numbers) or ``.csv`` (``report_0`` ...).
+        ``.parquet`` or ``.arrow`` (a list of fixed size, ``report``, of region numbers), ``.csv`` (``report_0`` ...),
+        or a new folder, whose name has no ending: of Parquet files, which need not be put together at the end.
     policy : Policy
     format, lat, lon : str, optional
         As for `read_check_ins`.
     keep : sequence of str
-        Columns to pass through.
+        Columns to pass through as they are written: text in CSV, TSV and JSON stays text.
     empty : bool
         Give a row that cannot be protected an empty report; otherwise it stops the job.
+    restart : bool
+        Throw away what an interrupted job has finished.
+    progress : callable, optional
+        Called with (blocks read, blocks in all, about; rows written).
 
     Raises
     ------
     DataError, OutsideError
-        As named; nothing is left behind.
+        As named. Finished parts are kept.
     """
     path = Path(target)
-    check_target(path, *([source] if isinstance(source, (str, Path)) else source))
-    if path.suffix not in (".parquet", ".csv"):
-        raise DataError(f"cannot write {path}: the name must end in .parquet or .csv")
-    keep = list(dict.fromkeys(keep))
-    hidden = {column for text in policy.expressions for column in columns_of(text)}
-    if hidden & set(TIMES):
-        hidden |= {*TIMES, "time", "time_utc"}
-    for name in keep:
-        if name in hidden:
-            raise DataError(f"--keep {name}: the policy's attribute is defined by that column, and would be written")
-        if name.lower() in (*LATITUDES, *LONGITUDES):
-            raise DataError(f"--keep {name}: the true coordinates are never written")
-        if name == COLUMN or name.startswith(f"{COLUMN}_"):
-            raise DataError(f"--keep {name}: that name is taken by the report")
-    read = read_check_ins(
-        source,
-        format=format,
-        lat=lat,
-        lon=lon,
-        keep=keep,
-        columns=(),
-        whole=True,
-        max_bad=1.0 if empty else 0.0,
-    )
-    for name in keep:
-        if name in read.degrees:
-            raise DataError(f"--keep {name}: the true coordinates are never written")
-        if path.suffix == ".csv" and (read.source[name].dtype.is_nested() or read.source[name].dtype == pl.Binary):
-            raise DataError(f"--keep {name}: lists, records and bytes cannot be written as CSV; write .parquet")
-    inputs = policy.locate(read.lat, read.lon)
-    outside = np.flatnonzero(inputs < 0)
-    if outside.size and not empty:
-        raise OutsideError(
-            f"{outside.size:,} of {read.rows:,} rows lie outside the policy's area (first: row "
-            f"{int(read.row_numbers[outside[0]])}); give them an empty report with --empty, or fit with "
-            "--outside nearest"
+    kind, folder = KINDS.get(path.suffix, "parquet"), not path.suffix
+    if not folder and path.suffix not in KINDS:
+        raise DataError(
+            f"cannot write {path}: the name must end in {', '.join(sorted(KINDS))}, or have no ending: a folder of "
+            "Parquet files"
         )
-    inside = inputs >= 0
-    places = policy.dummies + 1
-    drawn = policy.release_inputs(inputs[inside])
-    rows = np.full(read.rows, -1, dtype=np.int64)
-    rows[read.row_numbers[inside] - 1] = np.arange(drawn.shape[0])
-    lists = pl.Series(COLUMN, drawn, dtype=pl.Array(pl.UInt16 if drawn.itemsize == 2 else pl.UInt32, places))
-    report = lists.gather(pl.Series(rows).replace(-1, None))
-    frame = pl.DataFrame([*(read.source[name] for name in keep), report])
-    with replacing(path) as temporary:
-        if path.suffix == ".parquet":
-            frame.write_parquet(temporary)
+    table = path / "_regions.csv" if folder else path.with_suffix(".regions.csv")
+    sources = [source] if isinstance(source, (str, Path)) else source
+    for file in (path,) if folder else (path, table):
+        check_target(file, *sources)
+    found = find_set(source, format)
+    keep = check_keep(keep, policy)
+    stream = Stream.of(found, Asked(lat, lon, None, None, None, None, tuple(keep), (), whole=True))
+    job = {"policy": policy.digest, "format": found.format, "lat": lat, "lon": lon, "keep": keep, "kind": path.suffix}
+    with working(path, job, _identities(found), restart=restart) as work:
+        before = work.rows
+        if work.empty and not empty:
+            raise OutsideError(
+                f"{work.empty:,} rows of finished parts have an empty report: allow that with --empty, or start anew "
+                "with --restart"
+            )
+        _protect(stream, work, policy, kind, empty=empty, folder=folder, progress=progress)
+        if not work.parts:
+            raise DataError(f"{found.label} has no rows")
+        result = Protected(work.rows, work.empty, before)
+        if folder:
+            regions_table(policy.regions).write_csv(work.folder / table.name)
+            work.folder.replace(path)
+            for name in (MANIFEST, LOCK):
+                (path / name).unlink(missing_ok=True)
+            flush_folder(path.parent)
         else:
-            names = [f"{COLUMN}_{place}" for place in range(places)]
-            split = frame[COLUMN].arr.to_struct(names).struct.unnest()
-            frame.drop(COLUMN).hstack(split).write_csv(temporary)
-    return Protected(read.rows, int(read.rows - drawn.shape[0]))
+            work.deliver(regions_table(policy.regions).write_csv, table)
+            work.deliver(lambda whole: join_tables(work.files, whole, kind), path)
+            work.discard()
+    return result
+
+
+def _identities(found: Found) -> list[dict[str, Any]]:
+    """Return what tells whether a source file is still the one that was read."""
+    parts = [*found.parts, *(part for role in found.others.values() for part in role)]
+    states = [part.path.stat() for part in parts]
+    return [
+        {"file": part.label, "bytes": state.st_size, "modified": state.st_mtime_ns}
+        for part, state in zip(parts, states, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Rows to protect: the columns to keep, and each row's input region, -1 where it has none."""
+
+    kept: pl.DataFrame
+    inputs: IntArray
+    number: int
+    done: int
+
+
+def _protect(
+    stream: Stream,
+    work: Work,
+    policy: Policy,
+    kind: str,
+    *,
+    empty: bool,
+    folder: bool,
+    progress: Progress | None,
+) -> None:
+    """Draw and write what is not finished yet: while one part is drawn, the next is read and the last is written."""
+    types, steps = _types(work, kind), stream.steps
+    with ThreadPoolExecutor(1) as pool:
+        writing: Future[None] | None = None
+        for piece in _cut(_pieces(stream, work.rows, policy, kind, empty=empty), _size(policy)):
+            types = types or dict(piece.kept.schema)
+            frame = _with_reports(_as(piece.kept, types, kind), piece.inputs, policy)
+            if writing is not None:
+                writing.result()
+            header = folder or not work.parts
+            write = partial(write_table, frame, kind=kind, header=header)
+            lacking = int((piece.inputs < 0).sum())
+            writing = pool.submit(work.add, f".{kind}", write, frame.height, lacking, piece.number + 1)
+            if progress:
+                progress(piece.done, steps, work.rows + frame.height)
+        if writing is not None:
+            writing.result()
+
+
+def _size(policy: Policy) -> int:
+    """Return how many rows make a part."""
+    return max(1, min(PART_ROWS, PART_BYTES // (4 * (policy.dummies + 1))))
+
+
+def _pieces(stream: Stream, skip: int, policy: Policy, kind: str, *, empty: bool) -> Iterator[_Piece]:
+    """Yield the rows of each block with their input regions."""
+    keep = list(stream.asked.keep)
+    for block in stream.blocks(skip):
+        check_keep(keep, policy, (block.plan.lat, block.plan.lon))
+        inputs = _located(block, policy, empty=empty)
+        kept = stream.finished(block.frame, block.plan).select(keep)
+        if stream.found.format in TEXTS:
+            kept = kept.select(pl.all().cast(pl.String))
+        for name, type_ in kept.schema.items():
+            if kind == "csv" and (type_.is_nested() or type_ == pl.Binary):
+                raise DataError(f"--keep {name}: lists, records and bytes cannot be written as CSV; write .parquet")
+        yield _Piece(kept, inputs, block.number, block.done)
+
+
+def _located(block: Block, policy: Policy, *, empty: bool) -> IntArray:
+    """Return the input region of every row; a row without one stops the job unless it may be ``empty``."""
+    reason = block.frame[REASON]
+    good = reason.is_null().to_numpy()
+    rows = block.frame.filter(pl.Series(good)) if not good.all() else block.frame
+    inputs = np.full(block.frame.height, -1, dtype=np.int64)
+    inputs[good] = policy.locate(rows[block.plan.lat].to_numpy(), rows[block.plan.lon].to_numpy())
+    if empty or (inputs >= 0).all():
+        return inputs
+    lacking = np.flatnonzero(inputs < 0)
+    first, several = int(lacking[0]), f"{lacking.size:,} of {inputs.size:,} rows here"
+    where = f"row {block.start + int(block.frame[ROW][first]) + 1} of {block.part.label}"
+    if reason[first] is not None:
+        raise DataError(f"{where}: {reason[first]} ({several}); give such rows an empty report with --empty")
+    raise OutsideError(
+        f"{where} lies outside the policy's area ({several}); give such rows an empty report with --empty, or fit "
+        "with --outside nearest"
+    )
+
+
+def _cut(pieces: Iterator[_Piece], size: int) -> Iterator[_Piece]:
+    """Yield the same rows in pieces of ``size``, the last one smaller."""
+    waiting: list[_Piece] = []
+    rows = 0
+    for piece in pieces:
+        waiting.append(piece)
+        rows += piece.inputs.size
+        if rows < size:
+            continue
+        whole = _joined(waiting)
+        for start in range(0, rows - size + 1, size):
+            yield _sliced(whole, start, size)
+        left = rows % size
+        waiting, rows = ([_sliced(whole, rows - left, left)] if left else []), left
+    if rows:
+        yield _joined(waiting)
+
+
+def _joined(pieces: Sequence[_Piece]) -> _Piece:
+    last = pieces[-1]
+    try:
+        kept = pl.concat([piece.kept for piece in pieces], how="vertical_relaxed")
+    except pl.exceptions.PolarsError:
+        raise DataError("the files do not fit together: a column to keep holds different things") from None
+    return _Piece(kept, np.concatenate([piece.inputs for piece in pieces]), last.number, last.done)
+
+
+def _sliced(piece: _Piece, start: int, size: int) -> _Piece:
+    return _Piece(piece.kept.slice(start, size), piece.inputs[start : start + size], piece.number, piece.done)
+
+
+def _types(work: Work, kind: str) -> dict[str, pl.DataType]:
+    """Return the types of the kept columns in finished parts; none where there is none, or where all is text."""
+    if not work.parts or kind == "csv":
+        return {}
+    read = pl.read_parquet_schema if kind == "parquet" else pl.read_ipc_schema
+    return {name: type_ for name, type_ in read(work.files[0]).items() if name != COLUMN}
+
+
+def _as(kept: pl.DataFrame, types: dict[str, pl.DataType], kind: str) -> pl.DataFrame:
+    """Give a further part's columns the types of the first."""
+    if kind == "csv" or dict(kept.schema) == types:
+        return kept
+    try:
+        return kept.cast({name: types[name] for name in kept.columns}, strict=True)
+    except pl.exceptions.PolarsError:
+        raise DataError("the files do not fit together: a column to keep holds different things") from None
+
+
+def _with_reports(kept: pl.DataFrame, inputs: IntArray, policy: Policy) -> pl.DataFrame:
+    """Draw a tuple for every row that has an input region, and put the tuples beside what is kept."""
+    inside = inputs >= 0
+    drawn = policy.release_inputs(inputs[inside])
+    kind = pl.Array(pl.UInt16 if drawn.itemsize == 2 else pl.UInt32, policy.dummies + 1)
+    report = pl.Series(COLUMN, drawn, dtype=kind)
+    if not inside.all():
+        rows = np.full(inputs.size, -1, dtype=np.int64)
+        rows[inside] = np.arange(drawn.shape[0])
+        report = report.gather(pl.Series(rows).replace(-1, None))
+    return pl.DataFrame([*kept, report])

@@ -166,6 +166,11 @@ class Policy:
         """What draws: the policy's weights, and nothing that could be shared between two draws."""
         return Sampler(self.channel, self.dummy_weights, self.dummies, self.replacement)
 
+    @property
+    def digest(self) -> str:
+        """What tells this policy from others: the checksum in its file."""
+        return policyfile.digest(_body(self))
+
     def recertify(self, pairs: Sequence[Pair] | None = None, confidence: float | None = None) -> Certificate:
         """Compute the certificate anew from the weights, for the policy's own pairs or for others.
 
