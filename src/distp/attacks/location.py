@@ -30,7 +30,8 @@ _RAREST = 1e-100  # a dummy this rare counts as none; the change is below any ro
 _LOST = 1e-80  # exceeds what that, or underflow, takes from a probability
 
 # Nothing is released by an evaluation, and whoever checks a certificate must find its numbers again: the stream is
-# fixed. It was chosen before any mechanism was, so an interval holds with its probability for each of them.
+# fixed. An interval holds with its probability for any one mechanism; for one that a search chose among n by their
+# intervals, 1 - confidence is to be taken n times.
 _STREAM = 20190729
 
 

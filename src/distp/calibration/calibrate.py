@@ -17,9 +17,10 @@ from distp.calibration.pairs import as_pairs
 from distp.calibration.steady import best_dummies, moments_of, wary_prior
 from distp.certificates import Certificate, certify, halves
 from distp.certificates.certificate import mean_law
+from distp.certificates.population import rank
 from distp.checks import FloatArray, count, distribution, nonnegative, probability
 from distp.distributions import Pair
-from distp.distributions.resampling import sizes
+from distp.distributions.resampling import DRAWS, counted, sizes
 from distp.errors import InfeasibleError, ParameterError
 from distp.mechanisms import Channel, Identity, Tupling
 from distp.privacy import Bracket
@@ -116,6 +117,8 @@ def calibrate(
         raise ParameterError(f"base must be one of {', '.join(BASES)}, got {base!r}")
     inputs = space.inputs if isinstance(space, Regions) else space
     pairs = as_pairs(p, q, len(inputs))
+    if confidence is not None:
+        rank(confidence, DRAWS)
     law = None if prior is None else distribution(prior, len(inputs), "prior")
     budget = None if max_loss is None else nonnegative(max_loss, "max_loss")
     least = 0.0 if min_location_error is None else nonnegative(min_location_error, "min_location_error")
@@ -255,4 +258,4 @@ def _held_out(
         mechanism = search(parts[0], None)
     except InfeasibleError:
         return None
-    return [best_delta(mechanism, pair.p, pair.q, epsilon) for pair in parts[1]]
+    return [best_delta(mechanism, *counted(pair), epsilon) for pair in parts[1]]

@@ -28,7 +28,9 @@ def least_laplace(
     target, and a radius whose loss cannot beat the best so far at any such epsilon_A costs one check.
     None where no parameter meets the target.
     """
-    rough = target.with_resamples(_FEW_RESAMPLES)
+    rough = target
+    if target.confidence is None or target.confidence * (_FEW_RESAMPLES + 1) <= _FEW_RESAMPLES:
+        rough = target.with_resamples(_FEW_RESAMPLES)
     distances = inputs.distances(space)
     lengths = np.unique(distances[distances > 0])
     if not lengths.size:

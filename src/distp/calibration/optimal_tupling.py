@@ -9,7 +9,7 @@ by the certified accountant, and the bound on the loss holds for whatever multip
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -196,13 +196,14 @@ def _steady(search: _Search, choose: bool, progress: Progress | None) -> Optimal
     scale = float((search.prior @ search.weights).mean())
     price = cheapest(met, scale)
     channel, nu = designer.at(scale * 1e12 if price is None else price)
-    made = search.with_dummies(nu)
-    return made.result(made.repaired(channel[made.live]), search.floor())
+    # Inputs where nobody of the sample was keep the rows that were designed for them: others will be there.
+    made = replace(search.with_dummies(nu), live=np.ones(search.prior.size, dtype=bool))
+    return made.result(made.repaired(channel), search.floor())
 
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """The programme of one call. ``live`` marks the inputs that some pair can have: the rows that delta sees."""
+    """The programme of one call. ``live`` marks the inputs whose rows it decides: those that some pair can have."""
 
     target: Target
     inputs: Space

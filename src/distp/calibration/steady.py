@@ -26,6 +26,7 @@ _STEPS = 60  # per round: the next price starts where this one ended
 _TOLERANCE = 1e-4
 _LIGHTEST = 1e-9  # of the heaviest row's curvature
 _TRIMMED = 1e-6  # entries below this become 0
+_RAREST = 1e-6
 
 
 @dataclass(eq=False)
@@ -55,7 +56,8 @@ class Designer:
         """Return channel, shape (|X|, |Y|), and dummies, shape (|Y|,), for a price of chi in units of loss."""
         size = self.distances.shape[1]
         fixed = self.dummy_law is not None
-        known = self.dummy_law if fixed else self.nu
+        # An output that no dummy ever is would cost infinitely much: nearly so is enough to keep reports away.
+        known = self.nu if self.dummy_law is None else np.maximum(self.dummy_law, _RAREST)
         nu = np.full(size, 1.0 / size) if known is None else known
         A = np.tile(nu, (self.prior.size, 1)) if self.channel is None else self.channel
         for turn in range(1 if fixed else _ROUNDS):
@@ -65,7 +67,7 @@ class Designer:
                 nu = best_dummies(self.moments, A)
         self.channel, self.nu = A, nu
         kept = np.where(A < _TRIMMED, 0.0, A)
-        return kept / kept.sum(axis=1, keepdims=True), nu
+        return kept / kept.sum(axis=1, keepdims=True), nu if self.dummy_law is None else self.dummy_law
 
 
 def wary_prior(prior: FloatArray, pairs: Sequence[Pair]) -> FloatArray:

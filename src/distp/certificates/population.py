@@ -11,15 +11,16 @@ from scipy import sparse
 
 from distp.checks import FloatArray, probability
 from distp.distributions import Pair, People, resampled
-from distp.distributions.resampling import DRAWS
+from distp.distributions.resampling import DRAWS, counted
 from distp.errors import ParameterError
 from distp.mechanisms import Mechanism, Tupling
 from distp.privacy import Bracket, class_delta
 from distp.privacy.accountant import best_delta
-from distp.privacy.rough import rough_deltas
+from distp.privacy.rough import ROUGHLY, rough_deltas
 
 _NEAR = 0.9  # of the limit: resamples whose rough delta is below this lie below the limit
 _MOST_EXACT = 40
+_ROUNDING = 1e-11
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,9 @@ class Population:
     confidence : float
     delta : float
         Upper limit on delta at the certificate's epsilon: that of the given share of resamples of the people
-        (`distp.distributions.resampling`). It rests on two things: the people in the sample are a random draw from
-        the population, and the resamples scatter at least as people do, which is tested and not proven.
+        (`distp.distributions.resampling`), of those who stay where they are or of those who go elsewhere, whichever
+        is larger. It rests on two things: the people in the sample are a random draw from the population, and the
+        resamples scatter at least as people do, which is tested and not proven.
     people : int or None
         How many were resampled; None where nobody is named and every record counted as a person.
     resamples : int
@@ -73,7 +75,7 @@ def population(
         The pair does not say what it was counted from.
     """
     return Population(
-        confidence,
+        probability(confidence, "confidence"),
         limit(mechanism, pair, epsilon, confidence),
         None if pair.people is None else len(pair.people),
         DRAWS,
@@ -83,12 +85,26 @@ def population(
 
 
 def limit(mechanism: Mechanism, pair: Pair, epsilon: float, confidence: float) -> float:
-    """Return the largest certified delta of all but the worst resamples; which those are, the rough deltas say."""
-    P, Q = resampled(pair, DRAWS)
-    rough = rough_deltas(mechanism, P, Q, math.exp(min(epsilon, 700.0)))
-    kept = np.argsort(rough)[: rank(confidence, DRAWS)]
-    near = kept[rough[kept] >= _NEAR * rough[kept[-1]]][-_MOST_EXACT:]
-    return max(best_delta(mechanism, P[i], Q[i], epsilon, rtol=1e-3).upper for i in near)
+    """Return the largest certified delta of all but the worst resamples; which those are, the rough deltas say.
+
+    Any choice of the worst gives an upper limit of that rank; where the rough deltas are mostly rounding, all are
+    certified instead.
+    """
+    place, found = rank(confidence, DRAWS), 0.0
+    for moved in (True, False):
+        P, Q = resampled(pair, DRAWS, moved=moved)
+        rough = rough_deltas(mechanism, P, Q, math.exp(min(epsilon, ROUGHLY)))
+        kept = np.argsort(rough)[:place]
+        last = rough[kept[-1]]
+        if epsilon > ROUGHLY or not last > _ROUNDING:
+            deltas = np.sort(
+                [best_delta(mechanism, p, q, epsilon, rtol=1e-3).upper for p, q in zip(P, Q, strict=True)]
+            )
+            found = max(found, float(deltas[place - 1]))
+        elif last > _NEAR * found:  # the others lie well below what was found
+            near = kept[rough[kept] >= _NEAR * last][-_MOST_EXACT:]
+            found = max(found, *(best_delta(mechanism, P[i], Q[i], epsilon, rtol=1e-3).upper for i in near))
+    return min(found, 1.0)
 
 
 def rank(confidence: float, draws: int) -> int:
@@ -112,21 +128,21 @@ def _class_limit(mechanism: Mechanism, pair: Pair, epsilon: float, confidence: f
     channel = matrix.toarray() if isinstance(matrix, sparse.csr_array) else matrix
     nu = mechanism.dummy_distribution
     caps = []
-    for law, people in zip((pair.p, pair.q), sizes, strict=True):
+    for law, people in zip(counted(pair), sizes, strict=True):
         reach = _largest(channel, _chernoff(law, people, risk))
         if (reach[nu == 0] > 0).any():
             return None
         caps.append(float((reach[nu > 0] / nu[nu > 0]).max()))
-    return class_delta(mechanism.dummies, epsilon, max(1.0, *caps), rtol=1e-2).upper
+    return min(class_delta(mechanism.dummies, epsilon, max(1.0, *caps), rtol=1e-2).upper, 1.0)
 
 
 def _alike(pair: Pair) -> tuple[int, int] | None:
     """Return how many people each class has, if every one of them has the same weight in it."""
     if pair.people is None:
         supports = pair.support_p, pair.support_q
-        return None if None in supports else tuple(one.records for one in supports if one is not None)  # type: ignore[return-value]
-    if pair.people.smoothing:
-        return None
+        if any(one is None or one.people is not None for one in supports):
+            return None  # records of named people are not people
+        return tuple(one.records for one in supports if one is not None)  # type: ignore[return-value]
     sizes = []
     for weights in (pair.people.with_attribute, pair.people.without):
         rows = np.asarray(weights.sum(axis=1)).ravel()

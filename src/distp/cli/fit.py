@@ -11,6 +11,7 @@ from distp.cli import options, steps
 from distp.cli.console import emit, say, warn
 from distp.cli.maps import MapOptions, area_of, make_regions
 from distp.data.readers import MAX_BAD
+from distp.errors import ParameterError
 from distp.files import check_target
 
 NAME = "fit"
@@ -27,7 +28,7 @@ def run(
     epsilon: options.Epsilon = 1.0,
     delta: options.Delta = 0.001,
     max_dummies: options.MaxDummies = 10,
-    confidence: options.Confidence = steps.CONFIDENCE,
+    confidence: options.Confidence = None,
     in_sample: options.InSample = False,
     base: options.Base = steps.BASE,
     dummy_law: options.DummyLaw = None,
@@ -67,7 +68,9 @@ def run(
     nearest = steps.check_outside(outside)
     steps.check_numbers(epsilon, delta, max_dummies, regions)
     check_target(out, *files)
-    level = None if in_sample else confidence
+    if in_sample and confidence is not None:
+        raise ParameterError("--in-sample and --confidence exclude each other")
+    level = None if in_sample else steps.CONFIDENCE if confidence is None else confidence
     wishes = steps.Wishes(epsilon, delta, max_dummies, level, base, dummy_law, max_loss, min_location_error)
     wishes.check()
     data = steps.DataOptions(form, lat, lon, user, time, utc_offset, zone, max_bad, weight, smoothing)

@@ -94,10 +94,11 @@ MaxDummies = Annotated[
     int, typer.Option("--max-dummies", help="How many dummies a report may carry.", rich_help_panel=TARGET)
 ]
 Confidence = Annotated[
-    float,
+    float | None,
     typer.Option(
         "--confidence",
-        help="How sure to be that the target holds for the population that the people in the data were drawn from.",
+        help="How sure to be that the target holds for the population that the people in the data were drawn from, "
+        "for each attribute by itself. Default: 0.95.",
         rich_help_panel=TARGET,
     ),
 ]

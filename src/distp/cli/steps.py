@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -259,8 +260,8 @@ def show_certificate(certificate: Certificate) -> None:
     if certificate.location is not None:
         found = certificate.location
         say(
-            f"   the place itself: the best guess is off by {found.error.lower:.2f} km (without any report "
-            f"{found.blind_error.lower:.2f} km) and right {found.success.upper:.1%} of the time "
+            f"   the place itself: the best guess is off by {math.floor(100 * found.error.lower) / 100:.2f} km "
+            f"(without any report {found.blind_error.lower:.2f} km) and right {found.success.upper:.1%} of the time "
             f"({found.blind_success.upper:.1%})"
         )
     for pair in certificate.pairs:
@@ -280,7 +281,8 @@ def population_lines(known: Population, epsilon: float) -> list[str]:
         lines.append(f"delta on one half of the people, mechanism from the other half: {known.held_out.claim()}")
     if known.class_delta is not None:
         lines.append(
-            f"proven for every population these data leave possible: {Bracket(0, known.class_delta).claim()}"
+            f"proven, with the same confidence, if every {'person' if known.people is not None else 'record'} is an "
+            f"independent draw: {Bracket(0, known.class_delta).claim()}"
         )
     return lines
 

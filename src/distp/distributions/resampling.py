@@ -13,13 +13,14 @@ check-ins and held against known populations and held-out people (docs/decisions
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from distp.checks import FloatArray, IntArray, count
+from distp.checks import FloatArray, IntArray, count, frozen
 from distp.distributions.pair import Pair
 from distp.errors import DistributionError
 
@@ -32,24 +33,34 @@ DRAWS = 400
 _STREAM = 20201123
 
 
-@lru_cache(maxsize=8)
-def resampled(pair: Pair, draws: int = DRAWS) -> tuple[FloatArray, FloatArray]:
-    """Return resamples of a pair, shape (draws, |X|) each: row i of both is one pair.
+def resampled(pair: Pair, draws: int = DRAWS, *, moved: bool = True) -> tuple[FloatArray, FloatArray]:
+    """Return resamples of a pair, shape (draws, |X|) each, not to be written to: row i of both is one pair.
 
     Parameters
     ----------
     pair : Pair
         With its people; without, every record counts as a person of its own.
     draws : int
+    moved : bool
+        Whether people go elsewhere in them. What they do anywhere brings the classes closer to each other; without
+        moves, the resamples are as far apart as the sample.
 
     Raises
     ------
     DistributionError
         The pair does not say what it was counted from.
     """
+    return _resampled(pair, count(draws, "draws", 1), moved)
+
+
+@lru_cache(maxsize=32)
+def _resampled(pair: Pair, draws: int, moved: bool) -> tuple[FloatArray, FloatArray]:
+    P, Q = _drawn(pair, draws, _moves(pair) if moved else _STAY)
+    return frozen(P), frozen(Q)
+
+
+def _drawn(pair: Pair, draws: int, moves: _Moves) -> tuple[FloatArray, FloatArray]:
     rng = np.random.default_rng(_STREAM)
-    draws = count(draws, "draws", 1)
-    moves = _moves(pair)
     if pair.people is None:
         return _of_records(pair, moves, draws, rng)
     people = pair.people
@@ -61,9 +72,9 @@ def resampled(pair: Pair, draws: int = DRAWS) -> tuple[FloatArray, FloatArray]:
         np.asarray(people.without[both.row, both.col], dtype=np.float64).ravel(),
         pair.p.size,
     )
+    # What was added to smooth the sample is no part of what people do: it would hide how much they differ.
     size = max(1, round(SHARE * len(people)))
     made = np.array([blocks.drawn(rng, len(people), size, moves) for _ in range(draws)])
-    made += SHARE * people.smoothing
     made /= made.sum(axis=2, keepdims=True)
     return made[:, 0], made[:, 1]
 
@@ -71,7 +82,8 @@ def resampled(pair: Pair, draws: int = DRAWS) -> tuple[FloatArray, FloatArray]:
 def second_moments(pair: Pair, t: float) -> tuple[FloatArray, FloatArray]:
     """Return ``E c c'`` over resamples for ``c = p - t q`` and ``c = q - t p``, shape (|X|, |X|) each.
 
-    The covariance is that of the ratios to first order, so it needs no draws.
+    The covariance is that of the ratios to first order, so it needs no draws. The mean is the sample's own; moved
+    resamples fall a little short of it.
     """
     if pair.people is None:
         return _moments_of_records(pair, _moves(pair), t)
@@ -129,6 +141,9 @@ class _Moves(NamedTuple):
     targets: FloatArray
 
 
+_STAY = _Moves(0.0, np.full((2, 1), 1.0))
+
+
 def _moves(pair: Pair) -> _Moves:
     few = min(1.0, MOVED_OF_FEW / math.sqrt(min(sizes(pair))))
     targets = [(1 - part) * law + part / law.size for part, law in zip(astray(pair), (pair.p, pair.q), strict=True)]
@@ -168,17 +183,34 @@ def _unseen(pair: Pair) -> tuple[float, float]:
 
 
 def _records(pair: Pair) -> tuple[int, int]:
-    if pair.support_p is None or pair.support_q is None:
+    supports = pair.support_p, pair.support_q
+    if any(one is None or one.records == 0 for one in supports):
         raise DistributionError(
             f"{pair.name!r} does not say how many records or people it was counted from: nothing can be said "
             "with confidence about others"
         )
-    return pair.support_p.records, pair.support_q.records
+    if any(one is not None and one.people is not None for one in supports):
+        raise DistributionError(
+            f"{pair.name!r} was counted from people who are not at hand (no policy holds them): nothing can be said "
+            "with confidence about others without their data"
+        )
+    return tuple(one.records for one in supports if one is not None)  # type: ignore[return-value]
+
+
+def counted(pair: Pair) -> tuple[FloatArray, FloatArray]:
+    """Return what people or records themselves say, shape (|X|,) each: without what smoothed the pair, if known."""
+    if pair.people is not None:
+        return replace(pair.people, smoothing=0.0).laws()
+    shares = []
+    for law, support in ((pair.p, pair.support_p), (pair.q, pair.support_q)):
+        counts = None if support is None else support.counts
+        shares.append(law if counts is None else np.array(counts) / sum(counts))
+    return shares[0], shares[1]
 
 
 def _of_records(pair: Pair, moves: _Moves, draws: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     made = []
-    for law, elsewhere, records in zip((pair.p, pair.q), moves.targets, _records(pair), strict=True):
+    for law, elsewhere, records in zip(counted(pair), moves.targets, _records(pair), strict=True):
         size = max(1, round(SHARE * records))
         moved = (1 - moves.share) * law + moves.share * elsewhere
         made.append(rng.multinomial(size, moved / moved.sum(), size=draws) / size)
@@ -190,16 +222,15 @@ class _Blocks:
 
     def __init__(self, person: IntArray, place: IntArray, a: FloatArray, b: FloatArray, size: int) -> None:
         self.person, self.place, self.weights, self.size = person, place, (a, b), size
+        self.members = [np.unique(person[weights > 0]) for weights in (a, b)]
 
     def drawn(self, rng: np.random.Generator, people: int, size: int, moves: _Moves) -> FloatArray:
         """Return the weights of one resample in each input, shape (2, |X|)."""
         times = np.bincount(rng.integers(0, people, size), minlength=people)
-        while True:
-            copies = times[self.person]
-            result = self._moved(rng, copies, moves)
-            if result.any(axis=1).all():
-                return result
-            times[rng.integers(0, people)] += 1  # nobody drawn is of one class: one more person, until there is one
+        for members in self.members:
+            if not times[members].any():  # nobody drawn is of this class: one more person, who is
+                times[rng.choice(members)] += 1
+        return self._moved(rng, times[self.person], moves)
 
     def _moved(self, rng: np.random.Generator, copies: IntArray, moves: _Moves) -> FloatArray:
         moved, targets = rng.binomial(copies, moves.share), moves.targets

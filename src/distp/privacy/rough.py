@@ -14,6 +14,7 @@ from distp.mechanisms import Mechanism, Tupling
 
 POINTS = ((8, 1024), (32, 2048), (500, 8192))  # for up to so many dummies
 _MOST_POINTS = 16384
+ROUGHLY = 20.0  # above this epsilon, e^epsilon times the rounding of a transform is no small number
 _REACH = 8.0  # standard deviations
 _ROOM = 8  # grid points at either end
 _BLOCK = 64  # pairs at a time: their transforms stay in the cache
@@ -28,7 +29,7 @@ def rough_deltas(mechanism: Mechanism, P: FloatArray, Q: FloatArray, t: float) -
         Dummies without replacement are taken for independent ones, whose delta is never smaller (theory 4.7).
     P, Q : ndarray, shape (n, |X|)
     t : float
-        ``e^epsilon``.
+        ``e^epsilon``, up to e^20 (`ROUGHLY`).
 
     Returns
     -------
