@@ -25,8 +25,8 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_ORDER)
 _LAST = np.arange(_ORDER - 4, _ORDER)
 _TAIL = np.polynomial.legendre.legvander(_NODES, _ORDER - 1)[:, _LAST] * _WEIGHTS[:, None] * (2 * _LAST + 1) / 2
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
-# Of those coefficients, relative to the rectangle. A panel of 16 nodes errs by the coefficients beyond the 32nd, which
-# are about the square of these where they fall at all; one panel against its halves may agree by chance.
+# Of those coefficients, relative to the rectangle. A panel of 16 nodes errs by the coefficients beyond the 32nd,
+# which are about the square of these where they fall at all; a panel may agree with its two halves by chance.
 _TOLERANCE = 1e-8
 _MOST = 1 << 19  # panels; halving ends by itself, at the latest where they have no width
 _BLOCK = 1 << 12  # rectangles whose panels are in the cache together
@@ -120,31 +120,30 @@ def _arcs(
     ``far cosh v`` and ``side coth v``, for v from low to high. ``near`` is 0 where the origin is a corner.
     """
     found = []
+    zero, nowhere = np.zeros_like(west), np.full_like(west, np.inf)
     with np.errstate(all="ignore"):  # 0 / 0 and the like belong to arcs that are not there
         for near, far, start, side in ((west, east, south, north), (south, north, west, east)):
             # The ray through the far corner crosses the near edge at this height; above it, rays leave sideways.
             corner = np.where(np.isinf(side), np.inf, np.where(np.isinf(far), 0.0, near * side / far))
             split = np.clip(corner, start, side)
-            # From an own corner every ray goes straight to one of the two far edges.
+            for begin, end in ((start, split), (split, side)):
+                low = np.arcsinh(begin / near)
+                limit = np.arccosh(np.cosh(low) + _FOLDS / (epsilon * near))
+                found.append(_kept(near > 0, near, far, side, low, np.minimum(np.arcsinh(end / near), limit)))
+            # From an own corner rays go straight to a far edge. Far along it they leave beyond all noise, and only
+            # their angle, 2 e^-v, matters.
             own = (west == 0) & (south == 0) & np.isfinite(far)
-            for kind, edge, begin, end in (
-                (near > 0, near, start, split),
-                (near > 0, near, split, side),
-                (own, far, np.zeros_like(start), side),
-            ):
-                low, high = np.arcsinh(begin / edge), np.arcsinh(end / edge)
-                steep = epsilon * edge
-                if kind is own:
-                    # Far out the ray leaves beyond all noise and only its angle, 2 e^-v, matters.
-                    limit = _FOLDS + np.arcsinh(1 / steep)
-                else:
-                    limit = np.arccosh(np.cosh(low) + _FOLDS / steep)
-                high = np.minimum(np.minimum(high, limit), _FLATTEST)
-                rows = np.flatnonzero(kind & (high > low))
-                inside = np.zeros_like(edge) if kind is own else edge
-                beyond = np.full_like(edge, np.inf) if kind is own else side
-                found.append((np.array([inside, far, beyond, low, high])[:, rows], rows))
+            limit = _FOLDS + np.arcsinh(1 / (epsilon * far))
+            found.append(_kept(own, zero, far, nowhere, zero, np.minimum(np.arcsinh(side / far), limit)))
     return found
+
+
+def _kept(
+    there: NDArray[np.bool_], near: FloatArray, far: FloatArray, side: FloatArray, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, IntArray]:
+    high = np.minimum(high, _FLATTEST)
+    rows = np.flatnonzero(there & (high > low))
+    return np.array([near, far, side, low, high])[:, rows], rows
 
 
 def _panels(epsilon: float, arcs: FloatArray) -> tuple[FloatArray, FloatArray]:
