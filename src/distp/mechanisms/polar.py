@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 from distp.checks import FloatArray, IntArray
 from distp.errors import MechanismError
 
-_ORDER = 16
+_ORDER = 20
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_ORDER)
-# From the values at the nodes to the last coefficients of the polynomial through them.
+# From the values at the nodes to the last four coefficients of the polynomial through them.
 _LAST = np.arange(_ORDER - 4, _ORDER)
 _TAIL = np.polynomial.legendre.legvander(_NODES, _ORDER - 1)[:, _LAST] * _WEIGHTS[:, None] * (2 * _LAST + 1) / 2
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
-# Of those coefficients, relative to the rectangle. A panel of 16 nodes errs by the coefficients beyond the 32nd,
-# which are about the square of these where they fall at all; a panel may agree with its two halves by chance.
-_TOLERANCE = 1e-8
+# Of those coefficients, relative to the rectangle. Where they fall the panel's error is far smaller, as it comes from
+# coefficients beyond the 40th. (That a panel agrees with its two halves says less: it happens by chance.)
+_TOLERANCE = 1e-12
 _MOST = 1 << 19  # panels; halving ends by itself, at the latest where they have no width
 _BLOCK = 1 << 12  # rectangles whose panels are in the cache together
 _FOLDS = 50.0  # e-foldings below an arc's largest value after which it no longer counts
@@ -60,7 +60,7 @@ def laplace_masses(
 
     Notes
     -----
-    Source: Andrés et al. 2013 (the law); panels of 16 Gauss-Legendre nodes are halved until they
+    Source: Andrés et al. 2013 (the law); panels of 20 Gauss-Legendre nodes are halved until they
     are smooth.
 
     Examples

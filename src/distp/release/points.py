@@ -162,8 +162,8 @@ def displacements(mechanism: Continuous, size: int, source: Source) -> FloatArra
 
 
 def uniforms(words: Words) -> FloatArray:
-    """Return the middles of the 2^53 equal parts of (0, 1) that the words' upper bits number."""
-    parts: FloatArray = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    """Return the multiples of 2^-53 in [0, 1) that the words' upper bits number."""
+    parts: FloatArray = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return parts
 
 
@@ -179,7 +179,8 @@ def exponentials(size: int, source: Source) -> FloatArray:
         words = source.words(left.size)
         low = (words.astype(np.float64) + 0.5) * 2.0**-64
         high = ((~words).astype(np.float64) + 0.5) * 2.0**-64  # 1 - u
-        found[left] += np.where(words == 0, 64 * math.log(2), np.where(low < 0.5, -np.log(low), -np.log1p(-high)))
+        own = np.where(low < 0.5, -np.log(low), -np.log1p(-np.minimum(high, 0.5)))
+        found[left] += np.where(words == 0, 64 * math.log(2), own)
         left = left[words == 0]
     return found
 
