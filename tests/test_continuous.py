@@ -127,7 +127,9 @@ def test_gaussian_masses_are_products_of_normal_laws_at_any_distance(sigma):
     with mpmath.workdps(60):
 
         def normal(low, high):
-            return (mpmath.erf(mpmath.mpf(high) / sigma / mpmath.sqrt(2)) - mpmath.erf(low / sigma / mpmath.sqrt(2))) / 2
+            return (
+                mpmath.erf(mpmath.mpf(high) / sigma / mpmath.sqrt(2)) - mpmath.erf(low / sigma / mpmath.sqrt(2))
+            ) / 2
 
         for west, east, south, north in RECTANGLES:
             mass = ContinuousGaussian(sigma).masses(*(np.array([e]) for e in (west, east, south, north)))[0]
@@ -190,7 +192,10 @@ def test_a_box_that_ends_inside_its_last_cells_has_open_rims_too():
 
 
 def test_cells_refuse_what_they_cannot_integrate():
-    square = {"type": "Polygon", "coordinates": [[[-74.02, 40.69], [-73.98, 40.69], [-73.98, 40.71], [-74.02, 40.69]]]}
+    square = {
+        "type": "Polygon",
+        "coordinates": [[[-74.02, 40.69], [-73.98, 40.69], [-73.98, 40.71], [-74.02, 40.69]]],
+    }
     with pytest.raises(SpaceError, match="polygons"):
         ContinuousLaplace(1.0).cells(Regions.polygons(square))
     with pytest.raises(SpaceError, match="mask leaves"):
@@ -442,7 +447,9 @@ def test_low_bits_say_nothing_about_the_place():
         x, y = to_km(*HOME, found.lat, found.lon)
         u, v = x / STEP_KM - 0.5, y / STEP_KM - 0.5
         assert max(np.abs(u - np.rint(u)).max(), np.abs(v - np.rint(v)).max()) < 0.1
-        for key, bits in zip(np.column_stack([np.rint(u), np.rint(v)]).tolist(), zip(found.lat, found.lon), strict=True):
+        for key, bits in zip(
+            np.column_stack([np.rint(u), np.rint(v)]).tolist(), zip(found.lat, found.lon), strict=True
+        ):
             assert seen.setdefault(tuple(key), bits) == bits
     assert len(seen) < 3 * n / 2  # places did meet
 

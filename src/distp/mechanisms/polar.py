@@ -4,9 +4,9 @@ With the noise at the origin, the ray at angle ``theta`` is inside the rectangle
 
     mass = 1 / (2 pi)  *  integral of  S(r_in) - S(r_out)  over theta,     S(r) = (1 + epsilon r) e^(-epsilon r).
 
-Angles are split at the axes and at the corners, so that one edge is entered and one left in each arc. Along an edge
-at distance ``a`` from the origin the arc is written as ``r = a cosh v``, ``dtheta = dv / cosh v``: in ``v`` an edge
-that is near, far, or without an end looks alike. docs/continuous.md derives it.
+Angles are split at the axes and at the corners, so that one edge is entered and one left in each arc. An edge at
+distance ``a`` from the origin is written as ``r = a cosh v``, ``dtheta = dv / cosh v``, and one at a right angle to it
+as ``r = b coth v``: in ``v`` edges that are near, far, or without an end look alike. docs/continuous.md derives it.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _block(epsilon: float, west: FloatArray, east: FloatArray, south: FloatArray
             mass: FloatArray = total / math.tau
             return mass
         left, right = arcs[:, rough], arcs[:, rough]
-        left[4] = right[3] = (left[3] + left[4]) / 2
+        left[-1] = right[-2] = (left[-2] + left[-1]) / 2
         arcs = np.concatenate([left, right], axis=1)
     raise MechanismError(f"the integral over {np.unique(owner).size} cells does not converge at epsilon {epsilon:g}")
 
@@ -116,44 +116,48 @@ def _arcs(
 ) -> list[tuple[FloatArray, IntArray]]:
     """Return the arcs of rectangles in the first quadrant, and which rectangle each belongs to.
 
-    An arc is a column (near, far, side, low, high): rays enter at ``near cosh v`` and leave at the smaller of
-    ``far cosh v`` and ``side coth v``, for v from low to high. ``near`` is 0 where the origin is a corner.
+    An arc is a column (near, foot, far, side, low, high), for v from low to high: rays enter at ``near cosh v`` or
+    ``foot coth v``, the other of which is 0, and leave at the smaller of ``far cosh v`` and ``side coth v``.
     """
     found = []
     zero, nowhere = np.zeros_like(west), np.full_like(west, np.inf)
     with np.errstate(all="ignore"):  # 0 / 0 and the like belong to arcs that are not there
         for near, far, start, side in ((west, east, south, north), (south, north, west, east)):
+            # Noise that enters the near edge higher up than this hardly counts beside the noise that enters below.
+            count = np.arccosh(np.cosh(np.arcsinh(start / near)) + _FOLDS / (epsilon * near))
+            end = np.minimum(side, near * np.sinh(count))
             # The ray through the far corner crosses the near edge at this height; above it, rays leave sideways.
             corner = np.where(np.isinf(side), np.inf, np.where(np.isinf(far), 0.0, near * side / far))
-            split = np.clip(corner, start, side)
-            for begin, end in ((start, split), (split, side)):
-                low = np.arcsinh(begin / near)
-                limit = np.arccosh(np.cosh(low) + _FOLDS / (epsilon * near))
-                found.append(_kept(near > 0, near, far, side, low, np.minimum(np.arcsinh(end / near), limit)))
-            # From an own corner rays go straight to a far edge. Far along it they leave beyond all noise, and only
-            # their angle, 2 e^-v, matters.
-            own = (west == 0) & (south == 0) & np.isfinite(far)
-            limit = _FOLDS + np.arcsinh(1 / (epsilon * far))
-            found.append(_kept(own, zero, far, nowhere, zero, np.minimum(np.arcsinh(side / far), limit)))
+            split = np.clip(corner, start, end)
+            # They are written along the side as long as that is the steeper edge; so its end may be infinitely far.
+            steep = np.where(np.isinf(side), split, np.clip(near, split, end))
+            for begin, stop in ((start, split), (steep, end)):
+                found.append(_kept(near > 0, near, zero, far, side, np.arcsinh(begin / near), np.arcsinh(stop / near)))
+            # Far along an edge rays leave beyond all noise, and only their angle, 2 e^-v, matters.
+            limit = _FOLDS + np.arcsinh(1 / (epsilon * side))
+            high = np.minimum(np.arcsinh(near / split), limit)
+            found.append(_kept((near > 0) & (steep > split), zero, near, side, nowhere, np.arcsinh(near / steep), high))
+            # From an own corner rays go straight to the side.
+            own = (near == 0) & (start == 0) & np.isfinite(side)
+            found.append(_kept(own, zero, zero, side, nowhere, zero, np.minimum(np.arcsinh(far / side), limit)))
     return found
 
 
-def _kept(
-    there: NDArray[np.bool_], near: FloatArray, far: FloatArray, side: FloatArray, low: FloatArray, high: FloatArray
-) -> tuple[FloatArray, IntArray]:
-    high = np.minimum(high, _FLATTEST)
-    rows = np.flatnonzero(there & (high > low))
-    return np.array([near, far, side, low, high])[:, rows], rows
+def _kept(there: NDArray[np.bool_], *arc: FloatArray) -> tuple[FloatArray, IntArray]:
+    columns = np.array(arc)
+    columns[-1] = np.minimum(columns[-1], _FLATTEST)
+    rows = np.flatnonzero(there & (columns[-1] > columns[-2]))
+    return columns[:, rows], rows
 
 
 def _panels(epsilon: float, arcs: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the integral over each arc by one panel, and the size of what the panel can hardly resolve."""
-    near, far, side, low, high = arcs[:, :, None]
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+    near, foot, far, side, low, high = arcs[:, :, None]
+    with np.errstate(over="ignore", divide="ignore"):
         v = low + (high - low) * _NODES
-        cosh = np.cosh(v)
-        entry = near * cosh
-        path = np.minimum((far - near) * cosh, np.maximum(side / np.tanh(v) - entry, 0.0))
+        cosh, coth = np.cosh(v), 1 / np.tanh(v)
+        entry = near * cosh + foot * coth
+        path = np.maximum(np.minimum((far - near) * cosh, side * coth - near * cosh) - foot * coth, 0.0)
         inside = _between(np.minimum(epsilon * entry, _LARGE), np.minimum(epsilon * path, _LARGE)) / cosh
     width = (high - low)[:, 0]
     return (inside @ _WEIGHTS) * width, np.abs(inside @ _TAIL).sum(axis=1) * width
