@@ -5,8 +5,8 @@ With the noise at the origin, the ray at angle ``theta`` is inside the rectangle
     mass = 1 / (2 pi)  *  integral of  S(r_in) - S(r_out)  over theta,     S(r) = (1 + epsilon r) e^(-epsilon r).
 
 Angles are split at the axes and at the corners, so that one edge is entered and one left in each arc. An edge at
-distance ``a`` from the origin is written as ``r = a cosh v``, ``dtheta = dv / cosh v``, and one at a right angle to it
-as ``r = b coth v``: in ``v`` edges that are near, far, or without an end look alike. docs/continuous.md derives it.
+distance ``a`` from the origin is written as ``r = a cosh v``, ``dtheta = dv / cosh v``, and one at a right angle to
+it as ``r = b coth v``: in ``v`` edges that are near, far, or without an end look alike. docs/continuous.md derives it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TAIL = np.polynomial.legendre.legvander(_NODES, _ORDER - 1)[:, _LAST] * _WEIGHT
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
 # Of those coefficients, relative to the rectangle. Where they fall the panel's error is far smaller, as it comes from
 # coefficients beyond the 40th. (That a panel agrees with its two halves says less: it happens by chance.)
-_TOLERANCE = 1e-12
+_TOLERANCE = 1e-11
 _MOST = 1 << 19  # panels; halving ends by itself, at the latest where they have no width
 _BLOCK = 1 << 12  # rectangles whose panels are in the cache together
 _FOLDS = 50.0  # e-foldings below an arc's largest value after which it no longer counts
@@ -132,11 +132,12 @@ def _arcs(
             # They are written along the side as long as that is the steeper edge; so its end may be infinitely far.
             steep = np.where(np.isinf(side), split, np.clip(near, split, end))
             for begin, stop in ((start, split), (steep, end)):
-                found.append(_kept(near > 0, near, zero, far, side, np.arcsinh(begin / near), np.arcsinh(stop / near)))
+                low, high = np.arcsinh(begin / near), np.arcsinh(stop / near)
+                found.append(_kept(near > 0, near, zero, far, side, low, high))
             # Far along an edge rays leave beyond all noise, and only their angle, 2 e^-v, matters.
             limit = _FOLDS + np.arcsinh(1 / (epsilon * side))
-            high = np.minimum(np.arcsinh(near / split), limit)
-            found.append(_kept((near > 0) & (steep > split), zero, near, side, nowhere, np.arcsinh(near / steep), high))
+            low, high = np.arcsinh(near / steep), np.minimum(np.arcsinh(near / split), limit)
+            found.append(_kept((near > 0) & (steep > split), zero, near, side, nowhere, low, high))
             # From an own corner rays go straight to the side.
             own = (near == 0) & (start == 0) & np.isfinite(side)
             found.append(_kept(own, zero, zero, side, nowhere, zero, np.minimum(np.arcsinh(far / side), limit)))
