@@ -6,7 +6,7 @@ With the noise at the origin, the ray at angle ``theta`` is inside the rectangle
 
 Angles are split at the axes and at the corners, so that one edge is entered and one left in each arc. An edge at
 distance ``a`` from the origin is written as ``r = a cosh v``, ``dtheta = dv / cosh v``, and one at a right angle to
-it as ``r = b coth v``: in ``v`` edges that are near, far, or without an end look alike. docs/continuous.md derives it.
+it as ``r = b coth v``: in ``v``, edges that are near, far, or without an end look alike.
 """
 
 from __future__ import annotations
