@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from distp.distributions import Pair as Pair
     from distp.mechanisms import Channel as Channel
     from distp.mechanisms import Classwise as Classwise
+    from distp.mechanisms import ContinuousGaussian as ContinuousGaussian
+    from distp.mechanisms import ContinuousLaplace as ContinuousLaplace
     from distp.mechanisms import Coupling as Coupling
     from distp.mechanisms import Exponential as Exponential
     from distp.mechanisms import Identity as Identity
@@ -84,6 +86,8 @@ if TYPE_CHECKING:
     from distp.privacy import tuple_bounds as tuple_bounds
     from distp.privacy import xdistp as xdistp
     from distp.release import Policy as Policy
+    from distp.release import release_points as release_points
+    from distp.release import simulate_points as simulate_points
     from distp.spaces import Box as Box
     from distp.spaces import Regions as Regions
     from distp.spaces import Space as Space
@@ -115,6 +119,8 @@ _ROOMS = {
     "mechanisms": (
         "Channel",
         "Classwise",
+        "ContinuousGaussian",
+        "ContinuousLaplace",
         "Coupling",
         "Exponential",
         "Identity",
@@ -191,7 +197,7 @@ _ROOMS = {
         "optimal_tupling",
         "pareto",
     ),
-    "release": ("Policy",),
+    "release": ("Policy", "release_points", "simulate_points"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 

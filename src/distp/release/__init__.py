@@ -1,8 +1,19 @@
-"""From a policy to tuples that may leave: integer-exact sampling from operating-system entropy."""
+"""What may leave: tuples of a policy, by integer-exact sampling, and noisy points; from the system's entropy."""
 
 from distp.release.batch import Protected, protect_file
+from distp.release.points import SimulatedPoints, release_points, simulate_points
 from distp.release.policy import Policy, Simulation
 from distp.release.sampling import Sampler
 from distp.release.weights import quantised
 
-__all__ = ["Policy", "Protected", "Sampler", "Simulation", "protect_file", "quantised"]
+__all__ = [
+    "Policy",
+    "Protected",
+    "Sampler",
+    "SimulatedPoints",
+    "Simulation",
+    "protect_file",
+    "quantised",
+    "release_points",
+    "simulate_points",
+]

@@ -26,17 +26,18 @@ class Source(Protocol):
         """
 
 
-class _Stream:
+class Stream:
     """A source to which all rows are alike."""
 
     def rows(self, rows: IntArray, each: int, turn: int) -> Words:  # noqa: ARG002 - fresh words every time
         return self.words(rows.size * each).reshape(rows.size, each)
 
     def words(self, size: int) -> Words:
+        """Return ``size`` independent uniform words."""
         raise NotImplementedError
 
 
-class SystemEntropy(_Stream):
+class SystemEntropy(Stream):
     """The only source of anything released: AES-256 in counter mode, keyed anew by the operating system.
 
     It holds no state. Every call takes fresh keys from `os.urandom`, one for each quarter of a megabyte, and forgets
@@ -49,7 +50,7 @@ class SystemEntropy(_Stream):
         return keystream(8 * size, lambda: os.urandom(32)).view(np.uint64)
 
 
-class Seeded(_Stream):
+class Seeded(Stream):
     """A reproducible source, for simulations; never for release.
 
     Attributes

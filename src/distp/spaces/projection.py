@@ -13,7 +13,7 @@ from distp.checks import FloatArray, positive
 from distp.errors import CoordinateError, ParameterError
 
 if TYPE_CHECKING:
-    from pyproj import Transformer
+    from pyproj import Geod, Transformer
 
 # Beyond this latitude a grid of "north" and "east" cells has little meaning; no city lies there.
 MAX_LATITUDE = 85.0
@@ -140,6 +140,34 @@ def to_degrees(lat0: float, lon0: float, x: ArrayLike, y: ArrayLike) -> tuple[Fl
         np.asarray(x, float), np.asarray(y, float), direction="INVERSE"
     )
     return np.asarray(lat, dtype=np.float64), np.asarray(lon, dtype=np.float64)
+
+
+def displaced(lat: FloatArray, lon: FloatArray, azimuth: FloatArray, km: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Move places along geodesics of WGS 84.
+
+    Parameters
+    ----------
+    lat, lon : ndarray, shape (n,)
+        Degrees.
+    azimuth : ndarray, shape (n,)
+        Degrees clockwise from north; at a pole, from the meridian ``lon``.
+    km : ndarray, shape (n,)
+        Finite; more than half-way round the Earth comes back on the other side.
+
+    Returns
+    -------
+    lat, lon : ndarray, shape (n,)
+        Longitudes in [-180, 180].
+    """
+    lons, lats, _ = _geodesics().fwd(lon, lat, azimuth, 1000 * km)
+    return np.asarray(lats, dtype=np.float64), np.asarray(lons, dtype=np.float64)
+
+
+@lru_cache(maxsize=1)
+def _geodesics() -> Geod:
+    from pyproj import Geod  # loaded when used, as below
+
+    return Geod(ellps="WGS84")
 
 
 @lru_cache(maxsize=64)
