@@ -30,6 +30,7 @@ class Stream:
     """A source to which all rows are alike."""
 
     def rows(self, rows: IntArray, each: int, turn: int) -> Words:  # noqa: ARG002 - fresh words every time
+        """Return ``each`` fresh words for every one of ``rows``."""
         return self.words(rows.size * each).reshape(rows.size, each)
 
     def words(self, size: int) -> Words:
