@@ -47,6 +47,10 @@ class OutsideError(DistpError, ValueError):
     """A point to be protected lies outside the area that a policy covers."""
 
 
+class SpentError(DistpError):
+    """Somebody has had as many independent draws as a ledger allows."""
+
+
 class DataError(DistpError, ValueError):
     """A data file cannot be read as asked: unreadable, a missing column, an empty class, too many bad rows."""
 

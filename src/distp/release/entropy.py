@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
 from typing import Protocol
 
 import numpy as np
@@ -68,6 +69,32 @@ class Seeded(Stream):
     def words(self, size: int) -> Words:
         """Return the next ``size`` words of the seeded stream."""
         return self._generator.integers(0, 2**64 - 1, size=size, dtype=np.uint64, endpoint=True)
+
+
+class Keyed:
+    """Words that depend on a secret and on what each row is about: the same row gets the same words for ever.
+
+    To whoever does not know the secret they are as good as random: BLAKE2b with a key (RFC 7693).
+
+    Attributes
+    ----------
+    secret : bytes
+    about : sequence of bytes
+        One for every row of the batch; rows that are about the same are drawn alike.
+    """
+
+    def __init__(self, secret: bytes, about: Sequence[bytes]) -> None:
+        self._secret, self._about = secret, about
+
+    def rows(self, rows: IntArray, each: int, turn: int) -> Words:
+        """Return the words of these rows, independent of those of other turns."""
+        blocks = -(-each // 8)
+        places = [turn.to_bytes(8, "little") + block.to_bytes(8, "little") for block in range(blocks)]
+        found = bytearray()
+        for row in rows.tolist():
+            whole = b"".join(blake2b(place + self._about[row], key=self._secret).digest() for place in places)
+            found += whole[: 8 * each]
+        return np.frombuffer(bytes(found), dtype="<u8").astype(np.uint64, copy=False).reshape(rows.size, each)
 
 
 def keystream(size: int, next_key: Callable[[], bytes]) -> NDArray[np.uint8]:

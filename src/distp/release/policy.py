@@ -166,7 +166,7 @@ class Policy:
         """What draws: the policy's weights, and nothing that could be shared between two draws."""
         return Sampler(self.channel, self.dummy_weights, self.dummies, self.replacement)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """What tells this policy from others: the checksum in its file."""
         return policyfile.digest(_body(self))
@@ -221,6 +221,16 @@ class Policy:
         OutsideError
             An entry that is no input region.
         """
+        return self.sampler.draw(self.check_inputs(inputs), SystemEntropy())
+
+    def check_inputs(self, inputs: IntArray) -> IntArray:
+        """Return a vector of input regions, each of which there is.
+
+        Raises
+        ------
+        OutsideError
+            An entry that is no input region.
+        """
         regions = np.asarray(inputs)
         if regions.ndim != 1 or not np.issubdtype(regions.dtype, np.integer):
             raise ParameterError(
@@ -229,7 +239,7 @@ class Policy:
         bad = np.flatnonzero((regions < 0) | (regions >= len(self.regions.inputs)))
         if bad.size:
             raise OutsideError(f"{bad.size} of {regions.size} entries are no input region (first: row {bad[0]})")
-        return self.sampler.draw(regions, SystemEntropy())
+        return regions
 
     def _inside(self, lat: ArrayLike, lon: ArrayLike) -> IntArray:
         inputs = self.locate(lat, lon)
