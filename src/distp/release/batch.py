@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,43 @@ class Protected:
 
     rows: int
     empty: int
+
+
+def check_keep(keep: Sequence[str], policy: Policy, degrees: Sequence[str] = ()) -> list[str]:
+    """Return the columns to pass through, each once; refuse those that would give away what is hidden.
+
+    Parameters
+    ----------
+    keep : sequence of str
+    policy : Policy
+    degrees : sequence of str
+        The columns with the true coordinates, where they are known. Those whose names say so are refused in any case.
+
+    Raises
+    ------
+    DataError
+        A column of coordinates or of the policy's attribute, or one that is called as the report is. Capital letters
+        make no difference: to some readers of tables they are the same column.
+    """
+    hidden = {column.lower() for text in policy.expressions for column in columns_of(text)}
+    if hidden & set(TIMES):
+        hidden |= {*TIMES, "time", "time_utc"}
+    places = {*LATITUDES, *LONGITUDES, *(name.lower() for name in degrees)}
+    kept = list(dict.fromkeys(keep))
+    for name in kept:
+        low = name.lower()
+        if low in hidden or any(_mentions(text, name) for text in policy.expressions):
+            raise DataError(f"--keep {name}: the policy's attribute is defined by that column, and would be written")
+        if low in places:
+            raise DataError(f"--keep {name}: the true coordinates are never written")
+        if low == COLUMN or low.startswith(f"{COLUMN}_"):
+            raise DataError(f"--keep {name}: that name is taken by the report")
+    return kept
+
+
+def _mentions(condition: str, name: str) -> bool:
+    """Say whether a name stands in a condition, as a whole word: other engines know columns where ours finds none."""
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", condition, re.IGNORECASE) is not None
 
 
 def protect_file(
@@ -63,17 +101,7 @@ def protect_file(
     check_target(path, *([source] if isinstance(source, (str, Path)) else source))
     if path.suffix not in (".parquet", ".csv"):
         raise DataError(f"cannot write {path}: the name must end in .parquet or .csv")
-    keep = list(dict.fromkeys(keep))
-    hidden = {column for text in policy.expressions for column in columns_of(text)}
-    if hidden & set(TIMES):
-        hidden |= {*TIMES, "time", "time_utc"}
-    for name in keep:
-        if name in hidden:
-            raise DataError(f"--keep {name}: the policy's attribute is defined by that column, and would be written")
-        if name.lower() in (*LATITUDES, *LONGITUDES):
-            raise DataError(f"--keep {name}: the true coordinates are never written")
-        if name == COLUMN or name.startswith(f"{COLUMN}_"):
-            raise DataError(f"--keep {name}: that name is taken by the report")
+    keep = check_keep(keep, policy)
     read = read_check_ins(
         source,
         format=format,
@@ -84,9 +112,8 @@ def protect_file(
         whole=True,
         max_bad=1.0 if empty else 0.0,
     )
+    check_keep(keep, policy, read.degrees)
     for name in keep:
-        if name in read.degrees:
-            raise DataError(f"--keep {name}: the true coordinates are never written")
         if path.suffix == ".csv" and (read.source[name].dtype.is_nested() or read.source[name].dtype == pl.Binary):
             raise DataError(f"--keep {name}: lists, records and bytes cannot be written as CSV; write .parquet")
     inputs = policy.locate(read.lat, read.lon)
