@@ -42,7 +42,8 @@ def column(frame: DataFrame, name: str) -> Column:
     from pyspark.sql import functions
 
     if name not in frame.columns:
-        raise DataError(f"the frame has no column {name!r}; its columns are: {', '.join(frame.columns)}")
+        # Its names may be a person's place, where a file without a header was read: they are not shown.
+        raise DataError(f"the frame has no column {name!r}")
     if frame.columns.count(name) > 1:
         raise DataError(f"the frame has two columns named {name!r}")
     return functions.col("`" + name.replace("`", "``") + "`")
