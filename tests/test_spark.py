@@ -20,6 +20,7 @@ from distp.data import attribute_sample, read_check_ins
 from distp.distributions import People
 from distp.errors import CoordinateError, DataError, ParameterError
 from distp.release.batch import check_keep
+from distp.spaces.projection import to_degrees
 from distp.spark import cells, count, protect
 from distp.spark.frames import blocks
 from distp.spark.protecting import without_people
@@ -417,26 +418,30 @@ def test_other_wrong_questions_are_refused(spark, written):
 # --- cells -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "options", [{"regions": 97}, {"cap": 300.0}, {"regions": 60, "ring_km": 0.0}], ids=["regions", "cap", "no ring"]
-)
-def test_cells_draw_the_map_that_all_rows_draw(spark, options):
+def crowd() -> tuple[Box, np.ndarray, np.ndarray]:
+    """Return a box and places in and around it; some lie on edges of cells of every size."""
     rng = np.random.default_rng(4)
-    box = Box(40.75, -73.97, west=-3.1, south=-2.9, width=6, height=5.5)
-    # Some of the places lie on edges of cells of every size.
+    box = Box(40.75, -73.97, west=-3.1, south=-2.9, width=6, height=6)
     east, north = rng.integers(0, 6 * 64, 3000) / 64 - 3.1, rng.integers(0, 6 * 64, 3000) / 64 - 2.9
-    from distp.spaces.projection import to_degrees
-
     lat, lon = to_degrees(box.lat, box.lon, east, north)
-    lat = np.concatenate([lat, LAT + 0.01 * rng.standard_normal(9000)])
-    lon = np.concatenate([lon, LON + 0.01 * rng.standard_normal(9000)])
-    local = Regions.quadtree(lat, lon, box=box, **options)
+    lat = np.concatenate([lat, LAT + 0.02 * rng.standard_normal(9000)])
+    return box, lat, np.concatenate([lon, LON + 0.02 * rng.standard_normal(9000)])
+
+
+def test_every_row_is_counted_in_its_cell_and_the_map_is_that_of_all_rows(spark):
+    box, lat, lon = crowd()
     frame = spark.createDataFrame(pl.DataFrame({"lat": lat, "lon": lon}).to_arrow()).repartition(3)
     counted = cells(frame, box)
-    assert counted.weights.sum() + counted.set_aside["outside the box"] == counted.rows == 12_000
-    drawn = counted.quadtree(**options)
-    assert np.array_equal(drawn.cells, local.cells)
-    assert len(drawn.inputs) == len(local.inputs)
+    assert counted.weights.sum() + counted.set_aside["outside the box"] == counted.rows == lat.size
+    for options in ({"regions": 97}, {"cap": 200.0}, {"regions": 60, "ring_km": 0.0}):
+        local, drawn = Regions.quadtree(lat, lon, box=box, **options), counted.quadtree(**options)
+        assert np.array_equal(drawn.cells, local.cells)
+        assert len(drawn.inputs) == len(local.inputs)
+    grid = Regions.grid(box, 1 / 8, ring_km=0)
+    where, few = grid.locate(lat, lon), cells(frame, box, max_depth=3)
+    found = np.zeros(len(grid))
+    found[grid.locate(few.lat, few.lon)] = few.weights
+    assert np.array_equal(found, np.bincount(where[where >= 0], minlength=len(grid)))
 
 
 def test_cells_refuse_what_the_local_map_refuses(spark):
