@@ -3,11 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: help install demo test check bench example clean
+.PHONY: help install demo test test-spark check bench example clean
 
 help:
 	@echo "make demo     install into .venv and run the embedded example"
 	@echo "make test     install into .venv and run every test"
+	@echo "make test-spark  the same for Spark: installs it, and needs Java 17"
 	@echo "make check    ruff and mypy --strict"
 	@echo "make bench    benchmarks (ratios within one run)"
 	@echo "make install  only install, tests included"
@@ -29,6 +30,10 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+test-spark: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]'
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/test_spark.py -q
 
 check: $(STAMP)
 	@$(BIN)/ruff check .

@@ -29,7 +29,7 @@ ROOMS = [
     "mechanisms",
     "privacy",
     "utility",
-] + ["attacks", "certificates", "calibration", "release", "experiments", "report", "cli"]
+] + ["attacks", "certificates", "calibration", "release", "spark", "experiments", "report", "cli"]
 CONTRACT = [
     "Space",
     "Regions",

@@ -1,8 +1,8 @@
 """The same person at the same place sends the same tuple: what makes repeated reports harmless.
 
-Independent tuples from one place give it away together (theory 5.1): only its own region is in all of them. A tuple that
-is drawn once and sent again tells nothing new. It need not be stored: a keyed hash of a local secret stands in for the
-dice, so that drawing again gives the same.
+Independent tuples from one place give it away together (theory 5.1): only its own region is in all of them. A tuple
+that is drawn once and sent again tells nothing new. It need not be stored: a keyed hash of a local secret stands in for
+the dice, so that drawing again gives the same.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Memory:
     secret : bytes
         32 of them, as `open_secret` gives them.
     period : str
-        What the memory lasts for, in any words: ``"2026-11"``. Within a period a person's tuple for a region stays the
-        same; in another it is drawn independently. ``""``: for ever.
+        What the memory lasts for, in any words: ``"2026-11"``. Within a period a person's tuple for a region stays
+        the same; in another it is drawn independently. ``""``: for ever.
     ledger : Ledger, optional
         Counts each person's independent draws, and refuses further ones at its limit.
 
