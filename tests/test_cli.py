@@ -387,6 +387,23 @@ def test_no_progress_bar_and_no_colour_when_not_on_a_terminal(place):
     assert done.stderr == ""
 
 
+def test_a_person_sends_the_same_tuple_until_the_draws_are_spent(place):
+    def ask(*words, lat="40.7484", code=0):
+        point = ["query", "--policy", "distp-demo/home.policy", "--lat", lat, "--lon", "-73.9857"]
+        return run([*point, "--secret", "my.secret", *words], place, code=code)
+
+    ada = ["--person", "ada", "--ledger", "spent.db", "--limit", "2"]
+    first = ask(*ada).stdout
+    assert ask(*ada).stdout == first
+    assert ask("--person", "bob").stdout != first
+    assert ask(*ada, "--period", "next").stdout != first
+    refused = ask(*ada, lat="40.7684", code=2)
+    assert "no independent draw left of 2" in refused.stderr
+    assert "ada" not in refused.stderr
+    for half in (["--person", "a", "--limit", "3"], ["--period", "x"]):
+        assert "together" in ask(*half, code=2).stderr
+
+
 def test_output_may_be_cut_off_by_its_reader(place):
     cut = subprocess.run(
         f"{shlex.join(DISTP)} query --policy distp-demo/home.policy --lat 40.7484 --lon -73.9857 | head -n 1",

@@ -17,8 +17,8 @@ import polars as pl
 import pytest
 
 from distp import Identity, Pair, Policy, Regions, Tupling
-from distp.errors import DataError, OutsideError
-from distp.release import batch, protect_file, work
+from distp.errors import DataError, OutsideError, ParameterError, SpentError
+from distp.release import Ledger, Memory, batch, protect_file, work
 from distp.spaces import Box
 
 ROWS, PART = 5_000, 700
@@ -295,6 +295,53 @@ def test_a_full_disk_is_said_and_finished_parts_are_kept(tmp_path, policy, monke
             subprocess.run(["mount", "-o", "remount,size=300k", disk], check=True)
     finally:
         subprocess.run(["umount", disk], check=True)
+
+
+# --- remembered -------------------------------------------------------------------------------------------
+
+
+def visits(people: int = 30, rows: int = 3000) -> pl.DataFrame:
+    who = np.random.default_rng(8).integers(0, people, rows)
+    return places(rows).with_columns(who=pl.Series(who), spot=pl.Series(who % 3))
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("name", ["i.csv", "i.parquet"])
+def test_rows_of_one_person_in_one_region_get_one_tuple(tmp_path, policy, name):
+    source = visits()
+    (source.write_csv if name.endswith("csv") else source.write_parquet)(tmp_path / name)
+    memory = Memory(bytes(32), "2026-11")
+    for out in ("a.parquet", "b.csv"):
+        protect_file(tmp_path / name, tmp_path / out, policy, keep=["id"], person="who", memory=memory)
+    one, two = reports(read(tmp_path / "a.parquet")), reports(read(tmp_path / "b.csv"))
+    assert np.array_equal(one, two)  # in another file, on another day
+    assert read(tmp_path / "a.parquet").columns == ["id", "report"]
+    region = policy.locate(source["lat"].to_numpy(), source["lon"].to_numpy())
+    assert (one == region[:, None]).any(axis=1).all()
+    groups = source.with_columns(region=pl.Series(region)).group_by("who", "region").agg(pl.col("id"))
+    for rows in groups["id"].to_list():
+        assert (one[rows] == one[rows[0]]).all()
+    assert len({row.tobytes() for row in one}) == groups.height
+    with pytest.raises(ParameterError, match="belong together"):
+        protect_file(tmp_path / name, tmp_path / "c.csv", policy, person="who")
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_people_without_draws_stop_the_job_or_get_empty_reports(tmp_path, policy):
+    source = visits(people=5)
+    source.write_parquet(tmp_path / "i.parquet")
+    memory = Memory(bytes(32), "", Ledger(tmp_path / "ledger", 4))
+    more = {"keep": ["id", "who"], "person": "who", "memory": memory}
+    with pytest.raises(SpentError, match=r"rows here are of people who have no independent draw left"):
+        protect_file(tmp_path / "i.parquet", tmp_path / "o.parquet", policy, **more)
+    done = protect_file(tmp_path / "i.parquet", tmp_path / "o.parquet", policy, empty=True, **more)
+    found = pl.read_parquet(tmp_path / "o.parquet")
+    assert done.empty == found["report"].null_count() > 0
+    known = found.drop_nulls()
+    assert known.group_by("who").agg(pl.col("report").n_unique())["report"].to_list() == [4] * 5
+    assert [memory.spent(str(person)) for person in range(5)] == [4] * 5
+    other = Memory(bytes(range(32)))
+    protect_file(tmp_path / "i.parquet", tmp_path / "p.parquet", policy, person="who", memory=other)
 
 
 # --- killed -----------------------------------------------------------------------------------------------

@@ -209,6 +209,37 @@ Outside = Annotated[
         rich_help_panel=MAP,
     ),
 ]
+REMEMBERED = "Remembered"
+Secret = Annotated[
+    Path | None,
+    typer.Option(
+        "--secret",
+        help="File with the local secret that remembers tuples; made if it is not there. Who has it can tell which "
+        "tuples are whose.",
+        rich_help_panel=REMEMBERED,
+    ),
+]
+Period = Annotated[
+    str,
+    typer.Option(
+        "--period",
+        help="What a tuple is remembered for, in any words (2026-11): in another period it is drawn anew. "
+        "Default: for ever.",
+        rich_help_panel=REMEMBERED,
+    ),
+]
+LedgerPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger",
+        help="SQLite file that counts each person's independent draws; needs --limit.",
+        rich_help_panel=REMEMBERED,
+    ),
+]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", help="Independent draws that each person may have.", rich_help_panel=REMEMBERED),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 PolicyPath = Annotated[Path, typer.Option("--policy", help="Policy file.")]
 

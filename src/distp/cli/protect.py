@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from distp.cli import options
+from distp.cli import options, steps
 from distp.cli.console import emit, say, working
 from distp.release import Policy, protect_file
 
@@ -43,6 +43,19 @@ def run(
             "Default: refuse the file.",
         ),
     ] = False,
+    person: Annotated[
+        str | None,
+        typer.Option(
+            "--person",
+            help="Column with the person: rows of one person in one region get one tuple. Default: every row is "
+            "drawn independently.",
+            rich_help_panel=options.REMEMBERED,
+        ),
+    ] = None,
+    secret: options.Secret = None,
+    period: options.Period = "",
+    ledger: options.LedgerPath = None,
+    limit: options.Limit = None,
     restart: Annotated[
         bool,
         typer.Option("--restart", help="Start anew. Default: go on where an interrupted run of the same job ended."),
@@ -52,6 +65,7 @@ def run(
     """Write one tuple for every row, drawn from operating-system entropy; true coordinates never leave."""
     loaded = Policy.load(policy)
     broken = "" if loaded.certificate.holds else "warning: this policy does not meet its own target: see distp audit"
+    memory = steps.memory_of(person, secret, period, ledger, limit)
     with working("protecting", "rows") as step:
         done = protect_file(
             files,
@@ -61,6 +75,8 @@ def run(
             lat=lat,
             lon=lon,
             keep=keep or (),
+            person=person,
+            memory=memory,
             empty=empty,
             restart=restart,
             progress=step,
@@ -81,12 +97,17 @@ def run(
     if done.before:
         say(f"  {done.before:,} of them had been finished by a run that was interrupted")
     if done.empty:
-        say(f"  {done.empty:,} of them empty: outside the area, or without coordinates (which can be seen)")
+        spent = "" if ledger is None else ", or of people without draws"
+        say(f"  {done.empty:,} of them empty: outside the area, or without coordinates{spent} (which can be seen)")
     claim = loaded.certificate
     say(
         f"  each report: epsilon {claim.target_epsilon:g}, delta {claim.target_delta:g} for "
-        f"{', '.join(pair.name for pair in loaded.pairs)}; several reports of one person from the same place "
-        "are not covered"
+        f"{', '.join(pair.name for pair in loaded.pairs)}; "
+        + (
+            "several reports of one person from the same place are not covered: --person and --secret remember them"
+            if memory is None
+            else "a person's reports from one region are one and the same"
+        )
     )
     if broken:
         say(broken)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from distp.cli import options, steps
@@ -28,12 +29,27 @@ def run(
     lat: Annotated[float, typer.Option("--lat", help="Latitude, degrees.")],
     lon: Annotated[float, typer.Option("--lon", help="Longitude, degrees.")],
     form: Annotated[Form, typer.Option("--format", help="JSON of centres, or GeoJSON polygons.")] = Form.json,
+    person: Annotated[
+        str | None,
+        typer.Option(
+            "--person", help="Who asks: the same tuple for the same region.", rich_help_panel=options.REMEMBERED
+        ),
+    ] = None,
+    secret: options.Secret = None,
+    period: options.Period = "",
+    ledger: options.LedgerPath = None,
+    limit: options.Limit = None,
     json_output: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Print one tuple for one place, drawn from operating-system entropy."""
     loaded = Policy.load(policy)
-    steps.region_of(loaded, lat, lon)
-    drawn = [int(region) for region in loaded.release(lat, lon)[0]]
+    region = np.array([steps.region_of(loaded, lat, lon)])
+    memory = steps.memory_of(person, secret, period, ledger, limit)
+    if memory is None or person is None:
+        found = loaded.release_inputs(region)
+    else:
+        found = memory.release(loaded, [person], region)
+    drawn = [int(region) for region in found[0]]
     emit(geojson(loaded, drawn) if form is Form.geojson and not json_output else {"tuple": centres(loaded, drawn)})
 
 

@@ -26,7 +26,7 @@ from distp.distributions import Pair
 from distp.distributions.resampling import DRAWS
 from distp.errors import OutsideError, ParameterError
 from distp.privacy import Bracket
-from distp.release import Policy
+from distp.release import Ledger, Memory, Policy, open_secret
 from distp.report import Study, write_report
 from distp.spaces import Box, Regions
 
@@ -337,6 +337,20 @@ def check_outside(outside: str) -> bool:
     if outside not in ("refuse", "nearest"):
         raise ParameterError(f"--outside must be 'refuse' or 'nearest', got {outside!r}")
     return outside == "nearest"
+
+
+def memory_of(
+    person: str | None, secret: Path | None, period: str, ledger: Path | None, limit: int | None
+) -> Memory | None:
+    """Return what remembers tuples, if that was asked for; half of it is refused."""
+    if (ledger is None) != (limit is None):
+        raise ParameterError("--ledger and --limit belong together")
+    if (person is None) != (secret is None) or (secret is None and (ledger is not None or period)):
+        raise ParameterError("--person and --secret belong together; --period, --ledger and --limit need them")
+    if secret is None:
+        return None
+    counted = None if ledger is None or limit is None else Ledger(ledger, limit)
+    return Memory(open_secret(secret), period, counted)
 
 
 def region_of(policy: Policy, lat: float, lon: float) -> int:

@@ -17,9 +17,10 @@ from distp.data.places import REASON
 from distp.data.plans import Asked
 from distp.data.streaming import Block, Found, Stream, find_set
 from distp.data.tidy import ROW
-from distp.errors import DataError, OutsideError
+from distp.errors import DataError, OutsideError, ParameterError, SpentError
 from distp.files import check_target
 from distp.release.columns import COLUMN, check_keep
+from distp.release.memory import Memory
 from distp.release.policy import Policy
 from distp.release.tables import KINDS, join_tables, regions_table, write_table
 from distp.release.work import LOCK, MANIFEST, Work, flush_folder, working
@@ -27,6 +28,7 @@ from distp.release.work import LOCK, MANIFEST, Work, flush_folder, working
 PART_ROWS = 1 << 20
 PART_BYTES = 1 << 26  # of tuples in a part, where they are long
 TEXTS = ("csv", "tsv", "jsonl", "geojson")  # formats whose columns are kept as they are written
+PERSON = "distp:person"
 Progress = Callable[[int, int, int], None]
 
 
@@ -48,6 +50,8 @@ def protect_file(
     lat: str | None = None,
     lon: str | None = None,
     keep: Sequence[str] = (),
+    person: str | None = None,
+    memory: Memory | None = None,
     empty: bool = False,
     restart: bool = False,
     progress: Progress | None = None,
@@ -70,6 +74,10 @@ def protect_file(
         As for `read_check_ins`.
     keep : sequence of str
         Columns to pass through as they are written: text in CSV, TSV and JSON stays text.
+    person : str, optional
+        Column with the person, for ``memory``.
+    memory : Memory, optional
+        A person's rows at one region then get one tuple; without it, every row is drawn independently.
     empty : bool
         Give a row that cannot be protected an empty report; otherwise it stops the job.
     restart : bool
@@ -79,9 +87,11 @@ def protect_file(
 
     Raises
     ------
-    DataError, OutsideError
+    DataError, OutsideError, SpentError
         As named. Finished parts are kept.
     """
+    if (person is None) != (memory is None):
+        raise ParameterError("person and memory belong together: whose tuples are to be remembered, and by what")
     path = Path(target)
     kind, folder = KINDS.get(path.suffix, "parquet"), not path.suffix
     if not folder and path.suffix not in KINDS:
@@ -95,8 +105,9 @@ def protect_file(
         check_target(file, *sources)
     found = find_set(source, format)
     keep = check_keep(keep, policy)
-    stream = Stream.of(found, Asked(lat, lon, None, None, None, None, tuple(keep), (), whole=True))
+    stream = Stream.of(found, Asked(lat, lon, person, None, None, None, tuple(keep), (), whole=True))
     job = {"policy": policy.digest, "format": found.format, "lat": lat, "lon": lon, "keep": keep, "kind": path.suffix}
+    job |= {"person": person, "memory": None if memory is None else memory.name}
     with working(path, job, _identities(found), restart=restart) as work:
         before = work.rows
         if work.empty and not empty:
@@ -104,7 +115,7 @@ def protect_file(
                 f"{work.empty:,} rows of finished parts have an empty report: allow that with --empty, or start anew "
                 "with --restart"
             )
-        _protect(stream, work, policy, kind, empty=empty, folder=folder, progress=progress)
+        _protect(stream, work, _Drawing(policy, memory, empty), kind, folder=folder, progress=progress)
         if not work.parts:
             raise DataError(f"{found.label} has no rows")
         result = Protected(work.rows, work.empty, before)
@@ -132,6 +143,38 @@ def _identities(found: Found) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
+class _Drawing:
+    """How rows get their tuples; ``empty``: whether a row may go without."""
+
+    policy: Policy
+    memory: Memory | None
+    empty: bool
+
+    def with_reports(self, kept: pl.DataFrame, inputs: IntArray) -> pl.DataFrame:
+        """Draw a tuple for every row that has an input region, and put the tuples beside what is kept."""
+        inside = inputs >= 0
+        if self.memory is None:
+            drawn = self.policy.release_inputs(inputs[inside])
+        else:
+            people = kept[PERSON].filter(pl.Series(inside)).to_list()
+            kept = kept.drop(PERSON)
+            drawn, allowed = self.memory.release_allowed(self.policy, people, inputs[inside])
+            if not allowed.all() and not self.empty:
+                raise SpentError(
+                    f"{int((~allowed).sum()):,} of {inputs.size:,} rows here are of people who have no independent "
+                    "draw left; give such rows an empty report with --empty"
+                )
+            drawn, inside[inside] = drawn[allowed], allowed
+        kind = pl.Array(pl.UInt16 if drawn.itemsize == 2 else pl.UInt32, self.policy.dummies + 1)
+        report = pl.Series(COLUMN, drawn, dtype=kind)
+        if not inside.all():
+            rows = np.full(inputs.size, -1, dtype=np.int64)
+            rows[inside] = np.arange(drawn.shape[0])
+            report = report.gather(pl.Series(rows).replace(-1, None))
+        return pl.DataFrame([*kept, report])
+
+
+@dataclass(frozen=True)
 class _Piece:
     """Rows to protect: the columns to keep, and each row's input region, -1 where it has none."""
 
@@ -144,10 +187,9 @@ class _Piece:
 def _protect(
     stream: Stream,
     work: Work,
-    policy: Policy,
+    drawing: _Drawing,
     kind: str,
     *,
-    empty: bool,
     folder: bool,
     progress: Progress | None,
 ) -> None:
@@ -155,14 +197,14 @@ def _protect(
     types, steps = _types(work, kind), stream.steps
     with ThreadPoolExecutor(1) as pool:
         writing: Future[None] | None = None
-        for piece in _cut(_pieces(stream, work.rows, policy, kind, empty=empty), _size(policy)):
-            types = types or dict(piece.kept.schema)
-            frame = _with_reports(_as(piece.kept, types, kind), piece.inputs, policy)
+        for piece in _cut(_pieces(stream, work.rows, drawing, kind), _size(drawing.policy)):
+            types = types or dict(piece.kept.drop(PERSON, strict=False).schema)
+            frame = drawing.with_reports(_as(piece.kept, types, kind), piece.inputs)
             if writing is not None:
                 writing.result()
             header = folder or not work.parts
             write = partial(write_table, frame, kind=kind, header=header)
-            lacking = int((piece.inputs < 0).sum())
+            lacking = frame[COLUMN].null_count()
             writing = pool.submit(work.add, f".{kind}", write, frame.height, lacking, piece.number + 1)
             if progress:
                 progress(piece.done, steps, work.rows + frame.height)
@@ -175,13 +217,16 @@ def _size(policy: Policy) -> int:
     return max(1, min(PART_ROWS, PART_BYTES // (4 * (policy.dummies + 1))))
 
 
-def _pieces(stream: Stream, skip: int, policy: Policy, kind: str, *, empty: bool) -> Iterator[_Piece]:
+def _pieces(stream: Stream, skip: int, drawing: _Drawing, kind: str) -> Iterator[_Piece]:
     """Yield the rows of each block with their input regions."""
     keep = list(stream.asked.keep)
     for block in stream.blocks(skip):
-        check_keep(keep, policy, (block.plan.lat, block.plan.lon))
-        inputs = _located(block, policy, empty=empty)
-        kept = stream.finished(block.frame, block.plan).select(keep)
+        check_keep(keep, drawing.policy, (block.plan.lat, block.plan.lon))
+        inputs = _located(block, drawing.policy, empty=drawing.empty)
+        finished = stream.finished(block.frame, block.plan)
+        kept = finished.select(keep)
+        if drawing.memory is not None and block.plan.user is not None:
+            kept = pl.DataFrame([*kept, finished[block.plan.user].cast(pl.String).alias(PERSON)])
         if stream.found.format in TEXTS:
             kept = kept.select(pl.all().cast(pl.String))
         for name, type_ in kept.schema.items():
@@ -251,22 +296,9 @@ def _types(work: Work, kind: str) -> dict[str, pl.DataType]:
 
 def _as(kept: pl.DataFrame, types: dict[str, pl.DataType], kind: str) -> pl.DataFrame:
     """Give a further part's columns the types of the first."""
-    if kind == "csv" or dict(kept.schema) == types:
+    if kind == "csv" or dict(kept.drop(PERSON, strict=False).schema) == types:
         return kept
     try:
-        return kept.cast({name: types[name] for name in kept.columns}, strict=True)
+        return kept.cast({name: types[name] for name in kept.columns if name != PERSON}, strict=True)
     except pl.exceptions.PolarsError:
         raise DataError("the files do not fit together: a column to keep holds different things") from None
-
-
-def _with_reports(kept: pl.DataFrame, inputs: IntArray, policy: Policy) -> pl.DataFrame:
-    """Draw a tuple for every row that has an input region, and put the tuples beside what is kept."""
-    inside = inputs >= 0
-    drawn = policy.release_inputs(inputs[inside])
-    kind = pl.Array(pl.UInt16 if drawn.itemsize == 2 else pl.UInt32, policy.dummies + 1)
-    report = pl.Series(COLUMN, drawn, dtype=kind)
-    if not inside.all():
-        rows = np.full(inputs.size, -1, dtype=np.int64)
-        rows[inside] = np.arange(drawn.shape[0])
-        report = report.gather(pl.Series(rows).replace(-1, None))
-    return pl.DataFrame([*kept, report])

@@ -40,13 +40,15 @@ class Ledger:
     def __post_init__(self) -> None:
         object.__setattr__(self, "limit", count(self.limit, "limit"))
 
-    def spend(self, people: Sequence[bytes], draws: Sequence[bytes]) -> NDArray[np.bool_]:
+    def spend(self, people: Sequence[bytes], draws: Sequence[bytes], *, whole: bool = False) -> NDArray[np.bool_]:
         """Count new draws, in order, and say which are allowed: known ones always, new ones below the limit.
 
         Parameters
         ----------
         people, draws : sequence of bytes, length n
             Marks of the person and of the draw.
+        whole : bool
+            Count nothing if one of them is refused.
         """
         if len(people) != len(draws):
             raise ParameterError(f"{len(people)} people, but {len(draws)} draws")
@@ -64,7 +66,7 @@ class Ledger:
                 base.execute(
                     "INSERT INTO people VALUES (?, 1) ON CONFLICT (person) DO UPDATE SET draws = draws + 1", (person,)
                 )
-            base.execute("COMMIT")
+            base.execute("ROLLBACK" if whole and not allowed.all() else "COMMIT")
         return allowed
 
     def spent(self, person: bytes) -> int:

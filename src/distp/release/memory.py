@@ -1,8 +1,8 @@
 """The same person at the same place sends the same tuple: what makes repeated reports harmless.
 
 Independent tuples from one place give it away together (theory 5.1): only its own region is in all of them. A tuple
-that is drawn once and sent again tells nothing new. It need not be stored: a keyed hash of a local secret stands in for
-the dice, so that drawing again gives the same.
+that is drawn once and sent again tells nothing new. It need not be stored: a keyed hash of a local secret stands in
+for the dice, so that drawing again gives the same.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Memory:
         OutsideError
             An entry that is no input region.
         """
-        drawn, allowed = self.release_allowed(policy, people, inputs)
+        drawn, allowed = self._release(policy, people, inputs, whole=True)
         if not allowed.all():
             who = {person for person, well in zip(people, allowed.tolist(), strict=True) if not well}
             assert self.ledger is not None  # only a ledger refuses
@@ -128,6 +128,11 @@ class Memory:
         self, policy: Policy, people: Sequence[str], inputs: IntArray
     ) -> tuple[Tuples, NDArray[np.bool_]]:
         """Return the same for those who have draws left, and who they are, shape (n,); the others' rows are 0."""
+        return self._release(policy, people, inputs, whole=False)
+
+    def _release(
+        self, policy: Policy, people: Sequence[str], inputs: IntArray, *, whole: bool
+    ) -> tuple[Tuples, NDArray[np.bool_]]:
         regions = policy.check_inputs(inputs)
         if len(people) != regions.size:
             raise ParameterError(f"{len(people)} people, but {regions.size} regions")
@@ -140,10 +145,16 @@ class Memory:
             allowed = self.ledger.spend(
                 [self._mark(b"person", people[row].encode()) for row in rows],
                 [self._mark(b"draw", about[row]) for row in rows],
+                whole=whole,
             )
         drawn = policy.sampler.draw(regions[rows], Keyed(self.secret, [about[row] for row in rows]))
         drawn[~allowed] = 0
         return drawn[back], allowed[back]
+
+    @property
+    def name(self) -> str:
+        """What tells memories of different secrets and periods apart, without telling the secret."""
+        return self._mark(b"memory", self.period.encode()).hex()
 
     def spent(self, person: str) -> int:
         """Return how many independent draws a person has had; 0 without a ledger."""
