@@ -38,7 +38,7 @@ class Policy:
             *self.channel,
             *([{"weights": self.dummies["weights"]["weights"]}] if self.dummies["weights"] else []),
         ]
-        if self.total != 2**53 or any(sum(row["weights"]) != self.total for row in rows):
+        if self.total not in (2**32, 2**53) or any(sum(row["weights"]) != self.total for row in rows):
             raise ValueError("the policy is damaged: a row of weights has another sum")
 
     def __len__(self) -> int:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from distp import Policy
+from distp import Policy, RestrictedLaplace, Tupling
 from distp.errors import PolicyError
 from distp.release import policyfile
 from distp.release.policy import _body
@@ -253,3 +253,20 @@ def test_a_small_file_that_holds_a_huge_one_is_refused(tmp_path, monkeypatch):
         path.write_bytes(damaged)
         with pytest.raises(PolicyError, match="damaged"):
             Policy.load(path)
+
+
+def test_small_files_where_no_probability_is_small_and_exact_ones_where_the_target_is_met_to_the_last_digit(tmp_path):
+    few = make_policy()
+    assert (few.channel.bits, few.channel.total) == (32, 2**32)
+    few.save(tmp_path / "few.policy")
+    assert Policy.load(tmp_path / "few.policy").recertify() == few.certificate
+    assert policyfile.read(tmp_path / "few.policy")["total"] == 2**32
+    assert make_policy(nu="given").channel.bits == make_policy(nu="given").dummy_weights.bits
+    loose = {"epsilon": 1.0, "prior": few.prior}
+    steep = Tupling(RestrictedLaplace(few.regions.inputs, 12.0, 1.6, few.regions), 3)
+    assert Policy.create(steep, few.regions, few.pairs, delta=0.9, **loose).channel.bits == 53
+    base = RestrictedLaplace(few.regions.inputs, 1.2, 1.6, few.regions)
+    fine = Policy.create(Tupling(base, 3), few.regions, few.pairs, delta=0.0, **loose)
+    assert fine.channel.bits == 53  # the coarse weights missed the target
+    exactly = fine.certificate.worst_pair.delta.upper
+    assert Policy.create(Tupling(base, 3), few.regions, few.pairs, delta=exactly, **loose).certificate.holds

@@ -57,7 +57,7 @@ def test_certificate_is_that_of_the_integer_weights(policy):
     exact = policy.mechanism
     assert isinstance(exact.base, Channel)
     assert policy.certificate == certify(exact, policy.pairs, 1.0, 0.2, policy.prior)
-    again, channel, dummies = quantised(exact)
+    again, channel, dummies = quantised(exact, policy.channel.bits)
     assert np.array_equal(channel.values, policy.channel.values)  # rounding twice changes nothing
     assert dummies is None
     assert again.dummies == policy.dummies

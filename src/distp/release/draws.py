@@ -2,7 +2,7 @@
 
 One word of 64 bits makes one draw. A *bounded* draw is the upper half of word times bound (Lemire 2019); fewer words
 than the bound, of 2^64, would favour some outcome, and whoever meets one must draw again. A *weighted* draw takes the
-word's upper 53 bits to an alias table: one comparison, whatever the law, and no word is refused.
+word to an alias table, whose slots share out all 2^64 words: one comparison, whatever the law, and none is refused.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import numpy as np
 from distp.compiled import compiled
 
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
-_SPARE = np.uint64(11)  # bits of a word that a weighted draw does not need
 
 
 @compiled
@@ -31,29 +30,32 @@ def _favoured(bound):
 
 @compiled
 def _weighted(word, start, shift, threshold, columns):
-    """Return a column of the row whose slots begin at ``start``; each slot holds 2^shift of the row's weight."""
-    target = word >> _SPARE
-    slot = start + np.int64(target >> shift)
-    rest = target & ((np.uint64(1) << shift) - np.uint64(1))
+    """Return a column of the row whose slots begin at ``start``; each slot holds 2^shift words."""
+    slot = start + np.int64(word >> shift)
+    rest = word & ((np.uint64(1) << shift) - np.uint64(1))
     # No branch: which way it went would be a guess for every draw, and would take longer when wrong.
     return columns[2 * slot + np.int64(rest >= threshold[slot])]
 
 
 @compiled
-def alias_tables(starts, columns, values, slots, shift, threshold, pairs):
-    """Fill the slots of every row: exact, since weights, slots and what is left of them are integers (Vose 1991)."""
+def alias_tables(starts, columns, values, bits, slots, shift, threshold, pairs):
+    """Fill the slots of every row: exact, since weights, slots and what is left of them are integers (Vose 1991).
+
+    A row's weights sum to 2^bits, and each unit of weight is worth 2^(64 - bits) words.
+    """
+    worth = np.uint64(64 - bits)
     small = np.empty(1 + np.diff(slots).max(), np.int64)
     large = np.empty_like(small)
     for row in range(starts.size - 1):
         first, size = slots[row], slots[row + 1] - slots[row]
-        capacity = np.int64(1) << np.int64(shift[row])
+        capacity = np.int64(1) << (np.int64(shift[row]) - np.int64(worth))
         left = np.zeros(size, np.int64)
         entries = starts[row + 1] - starts[row]
         left[:entries] = values[starts[row] : starts[row + 1]]
         few, many = 0, 0
         for slot in range(size):
             pairs[2 * (first + slot) : 2 * (first + slot + 1)] = columns[starts[row] + min(slot, entries - 1)]
-            threshold[first + slot] = np.uint64(capacity)
+            threshold[first + slot] = np.uint64(1) << shift[row]
             if left[slot] < capacity:
                 small[few] = slot
                 few += 1
@@ -63,7 +65,7 @@ def alias_tables(starts, columns, values, slots, shift, threshold, pairs):
         while few and many:
             few -= 1
             slot, giver = small[few], large[many - 1]
-            threshold[first + slot] = np.uint64(left[slot])
+            threshold[first + slot] = np.uint64(left[slot]) << worth
             pairs[2 * (first + slot) + 1] = pairs[2 * (first + giver)]
             left[giver] -= capacity - left[slot]
             if left[giver] < capacity:

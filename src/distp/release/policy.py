@@ -23,7 +23,7 @@ from distp.privacy import Bracket
 from distp.release import policyfile, regionfile
 from distp.release.entropy import Seeded, SystemEntropy
 from distp.release.sampling import Sampler, Tuples
-from distp.release.weights import TOTAL, Weights, from_weights, quantised
+from distp.release.weights import BITS, FEW_BITS, Weights, enough_bits, from_weights, quantised
 from distp.spaces import Regions
 
 OUTSIDE = ("refuse", "nearest")
@@ -137,8 +137,12 @@ class Policy:
         confidence, held_out
             As for `certify`.
         """
-        exact, channel, dummy_weights = quantised(mechanism)
         law = np.asarray(prior, dtype=np.float64)
+        for bits in sorted({enough_bits(mechanism), BITS}):
+            exact, channel, dummy_weights = quantised(mechanism, bits)
+            certificate = certify(exact, pairs, epsilon, delta, law, confidence=confidence, held_out=held_out)
+            if certificate.holds:
+                break  # a target that is met to the last digit may take finer weights
         return cls(
             regions,
             channel,
@@ -147,7 +151,7 @@ class Policy:
             tuple(pairs),
             tuple(expressions or [""] * len(pairs)),
             law,
-            certify(exact, pairs, epsilon, delta, law, confidence=confidence, held_out=held_out),
+            certificate,
             outside,
             mechanism.replacement,
             weight,
@@ -281,7 +285,7 @@ def _body(policy: Policy) -> dict[str, Any]:
         "written_by": f"distp {version('distp')}",
         "regions": regionfile.to_body(policy.regions),
         "outside": policy.outside,
-        "total": TOTAL,
+        "total": policy.channel.total,
         "channel": _rows(policy.channel),
         "dummies": {
             "count": policy.dummies,
@@ -330,9 +334,10 @@ def _says(ours: Any, theirs: Any) -> bool:
 def _fields(body: dict[str, Any]) -> dict[str, Any]:
     """Read a policy's fields back; everything is checked by the constructor of its own type."""
     regions = regionfile.from_body(body["regions"])
-    if body["total"] != TOTAL:
+    bits = next((bits for bits in (FEW_BITS, BITS) if body["total"] == 1 << bits), None)
+    if bits is None:
         raise PolicyError(f"weights of total {body['total']!r} are not known")
-    channel = _weights(body["channel"], len(regions))
+    channel = _weights(body["channel"], len(regions), bits)
     size = len(regions.inputs)
     if channel.starts.size - 1 != size:
         raise PolicyError(f"{channel.starts.size - 1} rows in the channel, but {size} inputs")
@@ -341,7 +346,7 @@ def _fields(body: dict[str, Any]) -> dict[str, Any]:
         raise PolicyError(f"the number of dummies is {dummies['count']}, more than {MAX_DUMMIES:,}")
     if not isinstance(dummies["replacement"], bool):
         raise PolicyError(f"replacement must be true or false, not {dummies['replacement']!r}")
-    law = None if dummies["weights"] is None else _weights([dummies["weights"]], len(regions))
+    law = None if dummies["weights"] is None else _weights([dummies["weights"]], len(regions), bits)
     pairs = [
         Pair(
             str(item["name"]),
@@ -385,13 +390,13 @@ def _rows(weights: Weights) -> list[dict[str, list[int]]]:
     ]
 
 
-def _weights(rows: list[dict[str, list[int]]], width: int) -> Weights:
+def _weights(rows: list[dict[str, list[int]]], width: int, bits: int) -> Weights:
     columns = [_integers(row["regions"]) for row in rows]
     values = [_integers(row["weights"]) for row in rows]
     if any(c.shape != v.shape for c, v in zip(columns, values, strict=True)):
         raise PolicyError("a row has more regions than weights, or fewer")
     starts = np.concatenate([[0], np.cumsum([c.size for c in columns])]).astype(np.int64)
-    return Weights(starts, np.concatenate(columns), np.concatenate(values), width)
+    return Weights(starts, np.concatenate(columns), np.concatenate(values), width, bits)
 
 
 def _integers(values: list[int]) -> IntArray:

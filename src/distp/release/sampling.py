@@ -13,7 +13,7 @@ from distp.checks import IntArray
 from distp.errors import ParameterError
 from distp.mechanisms import Tupling
 from distp.release.entropy import CHUNK, Source
-from distp.release.weights import BITS, Weights, quantised
+from distp.release.weights import Weights, quantised
 
 Tuples = NDArray[np.uint16] | NDArray[np.uint32]
 
@@ -21,8 +21,8 @@ Tuples = NDArray[np.uint16] | NDArray[np.uint32]
 class Alias(NamedTuple):
     """Rows of weights as tables for Walker's method, exact in integers.
 
-    A row of n entries has the least power of two >= n slots of 2^shift units each. Of the units of slot s,
-    ``threshold[s]`` belong to column ``columns[2 s]`` and the rest to ``columns[2 s + 1]``.
+    A row of n entries has the least power of two >= n of slots (two at least), each of 2^shift of the 2^64 words. Of
+    the words of slot s, ``threshold[s]`` belong to column ``columns[2 s]`` and the rest to ``columns[2 s + 1]``.
 
     Attributes
     ----------
@@ -43,16 +43,16 @@ class Alias(NamedTuple):
         """Share out every row's weights among its slots."""
         from distp.release.draws import alias_tables  # compiled: only whoever draws waits for that
 
-        bits = np.array([int(size - 1).bit_length() for size in np.diff(weights.starts)], dtype=np.int64)
+        bits = np.array([max(1, int(size - 1).bit_length()) for size in np.diff(weights.starts)], dtype=np.int64)
         slots = np.concatenate([[0], np.cumsum(1 << bits)]).astype(np.int64)
         size = int(slots[-1])
         found = cls(
             slots,
-            (BITS - bits).astype(np.uint64),
+            (64 - bits).astype(np.uint64),
             np.empty(size, np.uint64),
             np.empty(2 * size, np.uint32),
         )
-        alias_tables(weights.starts, weights.columns, weights.values, *found)
+        alias_tables(weights.starts, weights.columns, weights.values, weights.bits, *found)
         return found
 
 
