@@ -229,6 +229,27 @@ def test_neighbouring_rows_and_chunks_are_independent():
         assert chi_square_p(counts, np.full(256, 1 / 256)) > ALPHA
 
 
+@pytest.mark.parametrize("replacement", [True, False])
+def test_the_work_of_a_batch_depends_on_its_size_only(replacement):
+    """As many words for certain reports as for uncertain ones, for near regions as for far: time tells nothing."""
+
+    class Counting(Seeded):
+        asked = 0
+
+        def words(self, size):
+            self.asked += size
+            return super().words(size)
+
+    law = np.eye(64)[[0, 63]]
+    channel = Weights.of(np.vstack([law, np.full((1, 64), 1 / 64)]))
+    asked = set()
+    for row in range(3):
+        source = Counting(row)
+        Sampler(channel, None, 7, replacement).draw(np.full(5000, row), source)
+        asked.add(source.asked)
+    assert asked == {5000 * (10 if replacement else 8)}
+
+
 # --- randomness: nobody's but this draw's -----------------------------------------------------------------
 
 

@@ -108,8 +108,8 @@ def count(
     Notes
     -----
     The counts are the local ones exactly. With ``weight="users"``, shares of people are added up in another order, so
-    that probabilities agree to 1e-12 only. Without ``people``, a limit for people who are not in the data takes every
-    check-in for a person (the certificate says so): too good a number where people have several.
+    that probabilities agree to 1e-12 only. Without ``people``, nothing can be said with confidence about people who
+    are not in the data.
     """
     require_spark()
     if weight not in WEIGHTS:
