@@ -46,6 +46,8 @@ class Policy:
 
     def locate(self, lat: float, lon: float) -> int:
         """Return the input region of a place; -1 where the policy has none for it."""
+        if not (abs(lat) <= 90 and abs(lon) <= 180):
+            raise ValueError("no place on Earth")
         x, y = to_km(*self.regions["anchor"], lat, lon)
         inputs = self.regions["inputs"]
         for region in range(len(self)):

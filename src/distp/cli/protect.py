@@ -9,6 +9,7 @@ import typer
 
 from distp.cli import options, steps
 from distp.cli.console import emit, say, working
+from distp.files import check_target
 from distp.release import Policy, protect_file
 
 NAME = "protect"
@@ -65,6 +66,7 @@ def run(
     """Write one tuple for every row, drawn from operating-system entropy; true coordinates never leave."""
     loaded = Policy.load(policy)
     broken = "" if loaded.certificate.holds else "warning: this policy does not meet its own target: see distp audit"
+    check_target(out, policy, *([] if secret is None else [secret]))
     memory = steps.memory_of(person, secret, period, ledger, limit)
     with working("protecting", "rows") as step:
         done = protect_file(

@@ -21,6 +21,7 @@ LONGEST_LINE = 1 << 24
 MOST_IN_MEMORY = 1 << 31  # of a file that cannot be read line by line
 MOST_PARTS = 10_000
 HEAD = 1 << 16
+REGIONS = ".regions.csv"  # ends the names of tables that say what the numbers in reports mean
 _IGNORED = ("__MACOSX/", ".")
 T = TypeVar("T")
 
@@ -104,7 +105,9 @@ def find_parts(files: str | Path | Sequence[str | Path]) -> list[Part]:
         except OSError as error:
             raise DataError(f"cannot read {path}: {error.strerror}") from None
         if inside is not None:
-            visible = sorted(item for item in inside if not item.name.startswith("."))
+            visible = sorted(
+                item for item in inside if not item.name.startswith(".") and not item.name.endswith(REGIONS)
+            )
             if not visible:
                 raise DataError(f"cannot read {path}: there is no file in that folder")
             for item in visible:

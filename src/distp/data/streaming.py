@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from distp.data.formats import CHECK_INS, FORMATS, GENERIC, VENUES, canonical, c
 from distp.data.plans import Asked, make_plan, same_meaning
 from distp.data.sources import BLOCK, Part, ahead, find_parts
 from distp.data.tables import (
+    TABLE_ROWS,
     Layout,
     arrow_frames,
     geojson_frames,
@@ -98,7 +101,7 @@ class Stream:
     @property
     def steps(self) -> int:
         """About how many blocks there are."""
-        return _steps(self.found.parts, self.size)[-1]
+        return _steps(self.found.parts, self.found.format, self.size)[-1]
 
     def blocks(self, skip: int = 0) -> Iterator[Block]:
         """Yield the blocks in order, without the first ``skip`` rows.
@@ -110,7 +113,7 @@ class Stream:
         """
         name = self.found.format
         first: Plan | None = None
-        steps = [0, *_steps(self.found.parts, self.size)]
+        steps = [0, *_steps(self.found.parts, name, self.size)]
         for number, part in enumerate(self.found.parts):
             start = 0
             if skip and (rows := _rows(part, name)) is not None:
@@ -202,7 +205,12 @@ def _frames(part: Part, name: str, asked: Asked, block: int, skip: int) -> Itera
     return text_frames(part, Layout(separator=separator, quoted=True, latin=name == "tsmc2014"), needed, block)
 
 
-def _steps(parts: Sequence[Part], block: int) -> list[int]:
+def _steps(parts: Sequence[Part], name: str, block: int) -> list[int]:
     """Return about how many blocks have been read once each part is done."""
-    sizes = [max(1, part.path.stat().st_size // block + 1) for part in parts]
-    return [sum(sizes[: done + 1]) for done in range(len(sizes))]
+    sizes = []
+    for part in parts:
+        rows = None
+        with suppress(DataError):  # it will be said when its turn comes
+            rows = _rows(part, name) if part.member is None else None
+        sizes.append(max(1, -(-part.path.stat().st_size // block) if rows is None else -(-rows // TABLE_ROWS)))
+    return list(accumulate(sizes))

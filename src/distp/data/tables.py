@@ -19,7 +19,7 @@ PREFIX = "distp:"  # of the columns that are ours
 EXTRA = "distp:extra"  # text beyond the last column
 BROKEN = "distp:broken"  # what is wrong with the row as a whole, null where nothing is
 ODD = "distp:odd"  # whether a row had bytes that are not UTF-8; there only where some had
-TABLE_ROWS = 1 << 20
+TABLE_ROWS, TABLE_BYTES = 1 << 20, 1 << 26
 JSON_ROWS = 1 << 18
 MOST_COLUMNS = 1000
 
@@ -127,13 +127,16 @@ def _scanned(part: Part, kind: str, columns: Sequence[str] | None, first: int) -
         refuse_reserved(part, present)
         rows = scan.select(pl.len()).collect().item()
         chosen = present if columns is None else [name for name in present if name in columns]
-        for start in range(first, max(rows, first + 1), TABLE_ROWS):
-            yield scan.select(chosen).slice(start, TABLE_ROWS).with_columns(_NOTHING).collect()
+        # Wide rows are taken a few at a time: memory is for bytes, not for rows.
+        each = part.path.stat().st_size / max(1, rows)
+        step = max(1 << 10, min(TABLE_ROWS, int(TABLE_BYTES / max(each, 1.0))))
+        for start in range(first, max(rows, first + 1), step):
+            yield scan.select(chosen).slice(start, step).with_columns(_NOTHING).collect()
 
 
 def _scan(part: Part, kind: str) -> pl.LazyFrame:
-    source: Any = part.path if part.member is None else part.whole()
-    return pl.scan_parquet(source, glob=False) if kind == "parquet" else pl.scan_ipc(source)
+    source: Any = part.path.resolve() if part.member is None else part.whole()
+    return pl.scan_parquet(source, glob=False) if kind == "parquet" else pl.scan_ipc(source, glob=False)
 
 
 @contextmanager

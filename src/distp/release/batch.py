@@ -13,17 +13,19 @@ import numpy as np
 import polars as pl
 
 from distp.checks import IntArray
+from distp.data.formats import FORMATS
 from distp.data.places import REASON
 from distp.data.plans import Asked
-from distp.data.streaming import Block, Found, Stream, find_set
+from distp.data.sources import REGIONS, Part
+from distp.data.streaming import Block, Stream, find_set
 from distp.data.tidy import ROW
-from distp.errors import DataError, OutsideError, ParameterError, SpentError
+from distp.errors import DataError, OutsideError, ParameterError
 from distp.files import check_target
-from distp.release.columns import COLUMN, check_keep
+from distp.release.columns import COLUMN, PLACES, check_keep
 from distp.release.memory import Memory
 from distp.release.policy import Policy
 from distp.release.tables import KINDS, join_tables, regions_table, write_table
-from distp.release.work import LOCK, MANIFEST, Work, flush_folder, working
+from distp.release.work import Work, working
 
 PART_ROWS = 1 << 20
 PART_BYTES = 1 << 26  # of tuples in a part, where they are long
@@ -60,7 +62,7 @@ def protect_file(
 
     The rows go through memory part by part. Finished parts wait in ``<target>.partial``: after an error, or a kill,
     the same call goes on where they end, and the result is as if nothing had happened. What the regions' numbers mean
-    is written beside the target (``<stem>.regions.csv``; in a folder, ``_regions.csv``).
+    is written beside the target (``<target>.regions.csv``).
 
     Parameters
     ----------
@@ -94,21 +96,29 @@ def protect_file(
         raise ParameterError("person and memory belong together: whose tuples are to be remembered, and by what")
     path = Path(target)
     kind, folder = KINDS.get(path.suffix, "parquet"), not path.suffix
-    if not folder and path.suffix not in KINDS:
+    if path.name.startswith(".") or path.name.endswith(".") or not (folder or path.suffix in KINDS):
         raise DataError(
             f"cannot write {path}: the name must end in {', '.join(sorted(KINDS))}, or have no ending: a folder of "
             "Parquet files"
         )
-    table = path / "_regions.csv" if folder else path.with_suffix(".regions.csv")
+    table = path.with_name(f"{path.name}{REGIONS}")
     sources = [source] if isinstance(source, (str, Path)) else source
-    for file in (path,) if folder else (path, table):
-        check_target(file, *sources)
+    check_target(path, *sources, *([] if memory is None or memory.ledger is None else [memory.ledger.path]))
+    check_target(table, *(file for file in sources if Path(file).is_file()))
     found = find_set(source, format)
     keep = check_keep(keep, policy)
     stream = Stream.of(found, Asked(lat, lon, person, None, None, None, tuple(keep), (), whole=True))
-    job = {"policy": policy.digest, "format": found.format, "lat": lat, "lon": lon, "keep": keep, "kind": path.suffix}
+    job: dict[str, Any] = {
+        "policy": policy.identity,
+        "format": found.format,
+        "lat": lat,
+        "lon": lon,
+        "keep": keep,
+        "kind": path.suffix,
+    }
     job |= {"person": person, "memory": None if memory is None else memory.name}
-    with working(path, job, _identities(found), restart=restart) as work:
+    job |= {"companions": _identities([part for role in found.others.values() for part in role])}
+    with working(path, job, _identities(found.parts), restart=restart) as work:
         before = work.rows
         if work.empty and not empty:
             raise OutsideError(
@@ -119,25 +129,20 @@ def protect_file(
         if not work.parts:
             raise DataError(f"{found.label} has no rows")
         result = Protected(work.rows, work.empty, before)
+        work.deliver(regions_table(policy.regions).write_csv, table)
         if folder:
-            regions_table(policy.regions).write_csv(work.folder / table.name)
-            work.folder.replace(path)
-            for name in (MANIFEST, LOCK):
-                (path / name).unlink(missing_ok=True)
-            flush_folder(path.parent)
+            work.become(path)
         else:
-            work.deliver(regions_table(policy.regions).write_csv, table)
             work.deliver(lambda whole: join_tables(work.files, whole, kind), path)
             work.discard()
     return result
 
 
-def _identities(found: Found) -> list[dict[str, Any]]:
+def _identities(parts: Sequence[Part]) -> list[dict[str, Any]]:
     """Return what tells whether a source file is still the one that was read."""
-    parts = [*found.parts, *(part for role in found.others.values() for part in role)]
     states = [part.path.stat() for part in parts]
     return [
-        {"file": part.label, "bytes": state.st_size, "modified": state.st_mtime_ns}
+        {"file": [str(part.path.resolve()), part.member], "bytes": state.st_size, "modified": state.st_mtime_ns}
         for part, state in zip(parts, states, strict=True)
     ]
 
@@ -158,13 +163,11 @@ class _Drawing:
         else:
             people = kept[PERSON].filter(pl.Series(inside)).to_list()
             kept = kept.drop(PERSON)
-            drawn, allowed = self.memory.release_allowed(self.policy, people, inputs[inside])
-            if not allowed.all() and not self.empty:
-                raise SpentError(
-                    f"{int((~allowed).sum()):,} of {inputs.size:,} rows here are of people who have no independent "
-                    "draw left; give such rows an empty report with --empty"
-                )
-            drawn, inside[inside] = drawn[allowed], allowed
+            if self.empty:
+                drawn, allowed = self.memory.release_allowed(self.policy, people, inputs[inside])
+                drawn, inside[inside] = drawn[allowed], allowed
+            else:
+                drawn = self.memory.release(self.policy, people, inputs[inside])
         kind = pl.Array(pl.UInt16 if drawn.itemsize == 2 else pl.UInt32, self.policy.dummies + 1)
         report = pl.Series(COLUMN, drawn, dtype=kind)
         if not inside.all():
@@ -219,14 +222,16 @@ def _size(policy: Policy) -> int:
 
 def _pieces(stream: Stream, skip: int, drawing: _Drawing, kind: str) -> Iterator[_Piece]:
     """Yield the rows of each block with their input regions."""
-    keep = list(stream.asked.keep)
+    keep, known = list(stream.asked.keep), stream.found.format in FORMATS
     for block in stream.blocks(skip):
-        check_keep(keep, drawing.policy, (block.plan.lat, block.plan.lon))
-        inputs = _located(block, drawing.policy, empty=drawing.empty)
+        check_keep(keep, drawing.policy, (block.plan.lat, block.plan.lon, *(PLACES if known else ())))
         finished = stream.finished(block.frame, block.plan)
-        kept = finished.select(keep)
-        if drawing.memory is not None and block.plan.user is not None:
-            kept = pl.DataFrame([*kept, finished[block.plan.user].cast(pl.String).alias(PERSON)])
+        inputs = _located(block, finished, drawing.policy, empty=drawing.empty)
+        # A record may lack what others have.
+        lacking = [pl.lit(None, pl.String).alias(name) for name in keep if name not in finished.columns]
+        kept = finished.with_columns(lacking).select(keep)
+        if drawing.memory is not None:
+            kept = pl.DataFrame([*kept, _people(finished, block)])
         if stream.found.format in TEXTS:
             kept = kept.select(pl.all().cast(pl.String))
         for name, type_ in kept.schema.items():
@@ -235,11 +240,27 @@ def _pieces(stream: Stream, skip: int, drawing: _Drawing, kind: str) -> Iterator
         yield _Piece(kept, inputs, block.number, block.done)
 
 
-def _located(block: Block, policy: Policy, *, empty: bool) -> IntArray:
+def _people(finished: pl.DataFrame, block: Block) -> pl.Series:
+    """Return who each row is about, as text: 7 and 7.0 are one person, whatever else stands in the column."""
+    if block.plan.user is None:
+        raise DataError(f"{block.part.label} names no people: leave out --person")
+    people = finished[block.plan.user]
+    if people.dtype.is_float():
+        whole = people.cast(pl.Int64, strict=False)
+        people = pl.select(
+            pl.when(whole == people).then(whole.cast(pl.String)).otherwise(people.cast(pl.String))
+        ).to_series()
+    try:
+        return people.cast(pl.String).alias(PERSON)
+    except pl.exceptions.PolarsError:
+        raise DataError(f"{block.part.label}: column {block.plan.user!r} holds {people.dtype}, not people") from None
+
+
+def _located(block: Block, finished: pl.DataFrame, policy: Policy, *, empty: bool) -> IntArray:
     """Return the input region of every row; a row without one stops the job unless it may be ``empty``."""
     reason = block.frame[REASON]
     good = reason.is_null().to_numpy()
-    rows = block.frame.filter(pl.Series(good)) if not good.all() else block.frame
+    rows = finished if good.all() else finished.filter(pl.Series(good))
     inputs = np.full(block.frame.height, -1, dtype=np.int64)
     inputs[good] = policy.locate(rows[block.plan.lat].to_numpy(), rows[block.plan.lon].to_numpy())
     if empty or (inputs >= 0).all():
@@ -256,18 +277,21 @@ def _located(block: Block, policy: Policy, *, empty: bool) -> IntArray:
 
 
 def _cut(pieces: Iterator[_Piece], size: int) -> Iterator[_Piece]:
-    """Yield the same rows in pieces of ``size``, the last one smaller."""
+    """Yield the same rows in pieces of ``size``, smaller ones where much is kept; the last is what is left."""
     waiting: list[_Piece] = []
     rows = 0
     for piece in pieces:
+        # What is kept may be wider than any tuple.
+        each = piece.kept.estimated_size() / max(1, piece.inputs.size)
+        most = max(1, min(size, int(PART_BYTES / max(each, 1e-9))))
         waiting.append(piece)
         rows += piece.inputs.size
-        if rows < size:
+        if rows < most:
             continue
         whole = _joined(waiting)
-        for start in range(0, rows - size + 1, size):
-            yield _sliced(whole, start, size)
-        left = rows % size
+        for start in range(0, rows - most + 1, most):
+            yield _sliced(whole, start, most)
+        left = rows % most
         waiting, rows = ([_sliced(whole, rows - left, left)] if left else []), left
     if rows:
         yield _joined(waiting)
@@ -276,7 +300,7 @@ def _cut(pieces: Iterator[_Piece], size: int) -> Iterator[_Piece]:
 def _joined(pieces: Sequence[_Piece]) -> _Piece:
     last = pieces[-1]
     try:
-        kept = pl.concat([piece.kept for piece in pieces], how="vertical_relaxed")
+        kept = pl.concat([piece.kept for piece in pieces], how="vertical")
     except pl.exceptions.PolarsError:
         raise DataError("the files do not fit together: a column to keep holds different things") from None
     return _Piece(kept, np.concatenate([piece.inputs for piece in pieces]), last.number, last.done)
@@ -295,10 +319,7 @@ def _types(work: Work, kind: str) -> dict[str, pl.DataType]:
 
 
 def _as(kept: pl.DataFrame, types: dict[str, pl.DataType], kind: str) -> pl.DataFrame:
-    """Give a further part's columns the types of the first."""
+    """Refuse a further part whose columns have other types than those of the first: no value is ever changed."""
     if kind == "csv" or dict(kept.drop(PERSON, strict=False).schema) == types:
         return kept
-    try:
-        return kept.cast({name: types[name] for name in kept.columns if name != PERSON}, strict=True)
-    except pl.exceptions.PolarsError:
-        raise DataError("the files do not fit together: a column to keep holds different things") from None
+    raise DataError("the files do not fit together: a column to keep holds different things")

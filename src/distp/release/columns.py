@@ -11,6 +11,15 @@ from distp.errors import DataError
 from distp.release.policy import Policy
 
 COLUMN = "report"
+PLACES = (
+    "venue",
+    "venueid",
+    "venue_id",
+    "start station id",
+    "start station name",
+    "end station id",
+    "end station name",
+)
 
 
 def check_keep(keep: Sequence[str], policy: Policy, degrees: Sequence[str] = ()) -> list[str]:
@@ -21,7 +30,7 @@ def check_keep(keep: Sequence[str], policy: Policy, degrees: Sequence[str] = ())
     keep : sequence of str
     policy : Policy
     degrees : sequence of str
-        The columns with the true coordinates, where they are known. Those whose names say so are refused in any case.
+        Columns that tell the true place, where they are known. Those whose names say so are refused in any case.
 
     Raises
     ------
@@ -35,8 +44,8 @@ def check_keep(keep: Sequence[str], policy: Policy, degrees: Sequence[str] = ())
     places = {*LATITUDES, *LONGITUDES, *(name.lower() for name in degrees)}
     kept = list(dict.fromkeys(keep))
     for name in kept:
-        low = name.lower()
-        if low in hidden or any(_mentions(text, name) for text in policy.expressions):
+        low = name.strip().lower()
+        if low in hidden or any(_mentions(text, name.strip()) for text in policy.expressions):
             raise DataError(f"--keep {name}: the policy's attribute is defined by that column, and would be written")
         if low in places:
             raise DataError(f"--keep {name}: the true coordinates are never written")

@@ -78,7 +78,8 @@ class Ledger:
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
-            base = sqlite3.connect(self.path, timeout=_WAIT, isolation_level=None)
+            # Absolute: ":memory:" and "" would be ledgers that forget.
+            base = sqlite3.connect(Path(self.path).absolute(), timeout=_WAIT, isolation_level=None)
         except sqlite3.Error as error:
             raise DataError(f"cannot use the ledger {self.path}: {error}") from None
         try:

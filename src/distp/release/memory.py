@@ -8,6 +8,7 @@ for the dice, so that drawing again gives the same.
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from distp.checks import IntArray
 from distp.errors import DataError, ParameterError, SpentError
+from distp.files import flush_folder
 from distp.release.entropy import Keyed
 from distp.release.ledger import Ledger
 from distp.release.policy import Policy
@@ -51,15 +53,33 @@ def open_secret(path: str | Path) -> bytes:
                     file.hardlink_to(made)
             finally:
                 made.unlink()
+            flush_folder(file.parent)
+        open_to_others = os.name == "posix" and file.stat().st_mode & 0o077
         text = file.read_text(encoding="ascii").strip()
         secret = bytes.fromhex(text)
     except OSError as error:
         raise DataError(f"cannot use the secret {file}: {error.strerror}") from None
     except ValueError:
         raise DataError(f"{file} holds no secret: expected {2 * SECRET_BYTES} hexadecimal digits") from None
+    if open_to_others:
+        raise DataError(f"others may read the secret {file}: let its owner alone read it (chmod 600)")
     if len(secret) != SECRET_BYTES:
         raise DataError(f"{file} holds no secret: expected {2 * SECRET_BYTES} hexadecimal digits")
     return secret
+
+
+def plain(person: str) -> bytes:
+    """Return a person's name as bytes: the same however it is spaced, and however its accents are composed.
+
+    Raises
+    ------
+    ParameterError
+        It is no text.
+    """
+    try:
+        return unicodedata.normalize("NFC", person).strip().encode()
+    except (TypeError, UnicodeEncodeError):
+        raise ParameterError("a person must be named by text") from None
 
 
 @dataclass(frozen=True)
@@ -143,7 +163,7 @@ class Memory:
         allowed = np.ones(rows.size, dtype=bool)
         if self.ledger is not None:
             allowed = self.ledger.spend(
-                [self._mark(b"person", people[row].encode()) for row in rows],
+                [self._mark(b"person", plain(people[row])) for row in rows],
                 [self._mark(b"draw", about[row]) for row in rows],
                 whole=whole,
             )
@@ -158,12 +178,15 @@ class Memory:
 
     def spent(self, person: str) -> int:
         """Return how many independent draws a person has had; 0 without a ledger."""
-        return 0 if self.ledger is None else self.ledger.spent(self._mark(b"person", person.encode()))
+        return 0 if self.ledger is None else self.ledger.spent(self._mark(b"person", plain(person)))
 
     def _about(self, policy: Policy, person: str, region: int) -> bytes:
         # Lengths first: no two questions look alike.
-        parts = [bytes.fromhex(policy.digest), self.period.encode(), person.encode(), region.to_bytes(8, "little")]
+        parts = [bytes.fromhex(policy.identity), self.period.encode(), plain(person), region.to_bytes(8, "little")]
         return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+
+    def __reduce__(self) -> str:
+        raise TypeError("a memory holds a secret and is not pickled: open the secret where it is needed")
 
     def _mark(self, kind: bytes, what: bytes) -> bytes:
         """Return what stands in the ledger: without the secret it names neither person nor place."""

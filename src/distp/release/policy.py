@@ -171,9 +171,14 @@ class Policy:
         return Sampler(self.channel, self.dummy_weights, self.dummies, self.replacement)
 
     @cached_property
-    def digest(self) -> str:
-        """What tells this policy from others: the checksum in its file."""
-        return policyfile.digest(_body(self))
+    def identity(self) -> str:
+        """What tells its draws from those of other policies: a checksum of map and weights, and of nothing else.
+
+        Neither the certificate nor the release that reads the file is in it: remembered tuples stay what they are.
+        """
+        body = _body(self)
+        place = {key: value for key, value in body["regions"].items() if key not in ("centres", "projection")}
+        return policyfile.digest({"regions": place, **{key: body[key] for key in ("total", "channel", "dummies")}})
 
     def recertify(self, pairs: Sequence[Pair] | None = None, confidence: float | None = None) -> Certificate:
         """Compute the certificate anew from the weights, for the policy's own pairs or for others.
@@ -243,7 +248,7 @@ class Policy:
         bad = np.flatnonzero((regions < 0) | (regions >= len(self.regions.inputs)))
         if bad.size:
             raise OutsideError(f"{bad.size} of {regions.size} entries are no input region (first: row {bad[0]})")
-        return regions
+        return regions.astype(np.int64, copy=False)
 
     def _inside(self, lat: ArrayLike, lon: ArrayLike) -> IntArray:
         inputs = self.locate(lat, lon)
@@ -270,6 +275,7 @@ class Policy:
         body = policyfile.read(path)
         try:
             policy = cls(**_fields(body))
+            _ = policy.sampler  # which refuses what cannot be drawn
             if not _known(policy, body):
                 raise PolicyError("it says something that this release does not know, or that cannot be so")
             return policy
@@ -312,9 +318,10 @@ def _body(policy: Policy) -> dict[str, Any]:
 def _known(policy: Policy, body: dict[str, Any]) -> bool:
     """Tell whether a body that was read says nothing but what its policy would write: nothing in it is ignored."""
     ours = json.loads(json.dumps(_body(policy)))
+    ours["regions"].setdefault("holes", False)
     # Rounded centres may differ by a digit between machines: the reader of the regions compares those.
-    regions = set(body["regions"]) <= {*ours["regions"], "holes"}
-    return regions and _says(ours, {key: body[key] for key in body.keys() - {"written_by", "regions"}})
+    place = {key: value for key, value in body["regions"].items() if key != "centres"}
+    return _says(ours, {key: value for key, value in body.items() if key != "written_by"} | {"regions": place})
 
 
 def _says(ours: Any, theirs: Any) -> bool:

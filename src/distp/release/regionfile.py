@@ -56,7 +56,9 @@ def from_body(place: dict[str, Any]) -> Regions:
             raise PolicyError(f"holes must be true or false, not {holes!r}")
         cells = np.array(place["cells_km"], dtype=float)
         regions = Regions(box, float(place["cell_km"]), cells, place["inputs"], holes=holes)
-    centres = np.array(place["centres"], dtype=float)
+    centres = np.array(place["centres"])
+    if centres.dtype.kind not in "if":
+        raise PolicyError("the centres must be numbers")
     here = np.column_stack([regions.lat, regions.lon])
     if place["projection"] != box.proj or centres.shape != here.shape or _apart(centres, here) > 1e-5:
         raise PolicyError("the projection or the centres do not belong to the cells")
@@ -82,8 +84,8 @@ def _polygons(place: dict[str, Any], anchor: tuple[float, float]) -> Regions:
     areas, names = place["polygons_km"], place["names"]
     if not isinstance(areas, list) or not isinstance(names, list) or not 0 < len(areas) == len(names) <= MAX_SHAPES:
         raise PolicyError(f"polygons and names must be two lists of one length, 1 to {MAX_SHAPES:,}")
-    if not all(isinstance(name, str) for name in names):
-        raise PolicyError("the name of a polygon must be text")
+    if not all((isinstance(name, str) and name.isprintable()) or name == "" for name in names):
+        raise PolicyError("the name of a polygon must be text that can be printed")
     flat, total = [], 0
     rings, parts, ends = [0], [0], [0]
     for number, area in enumerate(areas):

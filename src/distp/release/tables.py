@@ -40,11 +40,11 @@ def join_tables(parts: Sequence[Path], path: Path, kind: str) -> None:
         return
     with _named():
         if kind == "parquet":
-            pl.scan_parquet(list(parts), glob=False).sink_parquet(
+            pl.scan_parquet([part.resolve() for part in parts], glob=False).sink_parquet(
                 path, compression="lz4", statistics=False, maintain_order=True, engine="streaming"
             )
         elif kind == "arrow":
-            pl.scan_ipc(list(parts)).sink_ipc(
+            pl.scan_ipc([part.resolve() for part in parts], glob=False).sink_ipc(
                 path, compression="uncompressed", maintain_order=True, engine="streaming"
             )
         else:

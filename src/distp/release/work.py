@@ -10,15 +10,14 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from distp.errors import DataError
-from distp.files import replacing
+from distp.files import flush_folder, replacing
 
 # Readers of folders of tables leave alone what begins so.
 MANIFEST, LOCK = "_manifest.json", "_lock"
@@ -34,8 +33,8 @@ class Done:
     ----------
     name : str
         Of its file.
-    rows, empty : int
-        How many rows it has, and how many of them without a report.
+    rows, empty, size : int
+        How many rows it has, how many of them without a report, and bytes.
     sources : int
         How many of the job's source files were read for it and for the parts before it, the last perhaps in part.
     """
@@ -43,6 +42,7 @@ class Done:
     name: str
     rows: int
     empty: int
+    size: int
     sources: int
 
 
@@ -82,10 +82,10 @@ class Work:
 
     def add(self, suffix: str, write: Callable[[Path], None], rows: int, empty: int, sources: int) -> None:
         """Write one more part, all or nothing, and count it."""
-        part = Done(f"part-{len(self.parts):05d}{suffix}", rows, empty, sources)
-        with replacing(self.folder / part.name) as temporary:
+        path = self.folder / f"part-{len(self.parts):05d}{suffix}"
+        with replacing(path) as temporary:
             write(temporary)
-        self._count([*self.parts, part])
+        self._count([*self.parts, Done(path.name, rows, empty, path.stat().st_size, sources)])
 
     def _count(self, parts: list[Done]) -> None:
         body = {"version": VERSION, "job": self.job, "sources": self.sources, "parts": [asdict(one) for one in parts]}
@@ -106,6 +106,16 @@ class Work:
             raise DataError(f"cannot write {target}: {error.strerror or error}") from None
         flush_folder(target.parent)
 
+    def become(self, target: Path) -> None:
+        """Let the folder itself take the place of ``target``: whole, at once."""
+        (self.folder / MANIFEST).unlink()
+        try:
+            self.folder.replace(target)
+        except OSError as error:
+            raise DataError(f"cannot write {target}: {error.strerror}") from None
+        (target / LOCK).unlink(missing_ok=True)
+        flush_folder(target.parent)
+
     def discard(self) -> None:
         """Remove the folder and all parts."""
         discard(self.folder)
@@ -123,18 +133,15 @@ def working(target: Path, job: dict[str, Any], sources: list[dict[str, Any]], *,
         Another process is at work on it; or there are parts of another job, or of files that have changed since.
     """
     folder = target.with_name(f"{target.name}.partial")
-    if restart:
-        discard(folder)
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise DataError(f"cannot write {target}: {error.strerror}") from None
+    _made(folder, target)
     with _locked(folder):
+        if restart:
+            (folder / MANIFEST).unlink(missing_ok=True)
         work = Work(folder, job, sources, _finished(folder, job, sources))
-        counted = {LOCK, MANIFEST, *(part.name for part in work.parts)}
-        for stray in folder.iterdir():  # what a killed run was writing, or had begun to throw away
-            if stray.name not in counted:
-                stray.unlink()
+        counted = {part.name for part in work.parts}
+        for item in _own(folder):  # what a killed run was writing, or had begun to throw away
+            if item.name not in counted:
+                item.unlink()
         try:
             yield work
         finally:
@@ -142,10 +149,37 @@ def working(target: Path, job: dict[str, Any], sources: list[dict[str, Any]], *,
                 work.discard()
 
 
+def _made(folder: Path, target: Path) -> None:
+    """Make the folder of a job; one that is there already must be that of a job."""
+    try:
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            raise DataError(f"cannot write {target}: {folder} is in the way")
+        if folder.exists() and not (folder / LOCK).exists() and any(folder.iterdir()):
+            raise DataError(f"cannot write {target}: the folder {folder} is in the way, and not that of a job")
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise DataError(f"cannot write {target}: {error.strerror}") from None
+
+
+def _own(folder: Path) -> list[Path]:
+    """Return the files of a job's folder that are ours but for manifest and lock; nothing else is ever removed."""
+    return [
+        item
+        for item in folder.iterdir()
+        if re.match(r"part-\d{5}\.|\.part-\d{5}\.|\._manifest|_whole$|_regions", item.name)
+    ]
+
+
 def discard(folder: Path) -> None:
-    """Remove a job's folder. The manifest goes first: without it, what is left after a kill counts for nothing."""
+    """Remove a job's files. The manifest goes first: without it, what is left after a kill counts for nothing."""
+    if not folder.is_dir():
+        return  # it has become the target
     (folder / MANIFEST).unlink(missing_ok=True)
-    shutil.rmtree(folder, ignore_errors=True)
+    for item in _own(folder):
+        item.unlink()
+    (folder / LOCK).unlink(missing_ok=True)
+    with suppress(OSError):  # something else lies in it
+        folder.rmdir()
 
 
 def _finished(folder: Path, job: dict[str, Any], sources: list[dict[str, Any]]) -> list[Done]:
@@ -161,7 +195,7 @@ def _finished(folder: Path, job: dict[str, Any], sources: list[dict[str, Any]]) 
         before, known = body["job"], body["sources"]
         version = body["version"]
         for place, part in enumerate(parts):
-            numbers = (part.rows, part.empty, part.sources)
+            numbers = (part.rows, part.empty, part.size, part.sources)
             named = re.fullmatch(rf"part-{place:05d}\.[a-z]+", part.name)
             if not named or not all(type(number) is int and number >= 0 for number in numbers):
                 raise ValueError
@@ -172,8 +206,8 @@ def _finished(folder: Path, job: dict[str, Any], sources: list[dict[str, Any]]) 
     used = max((part.sources for part in parts), default=0)
     if known[:used] != sources[:used]:
         raise DataError(f"cannot go on: a file that finished parts in {folder} came from has changed; {hint}")
-    if not all((folder / part.name).is_file() for part in parts):
-        raise DataError(f"cannot go on: a finished part is missing in {folder}; {hint}")
+    if not all((path := folder / part.name).is_file() and path.stat().st_size == part.size for part in parts):
+        raise DataError(f"cannot go on: a finished part in {folder} is missing, or has changed; {hint}")
     return parts
 
 
@@ -191,14 +225,3 @@ def _locked(folder: Path) -> Iterator[None]:
         except OSError:
             raise DataError(f"cannot go on: another process is at work in {folder}") from None
         yield
-
-
-def flush_folder(folder: Path) -> None:
-    """Make renamings in a folder last through a loss of power."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
