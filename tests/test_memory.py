@@ -114,6 +114,7 @@ def test_a_secret_is_made_once_and_only_its_owner_may_read_it(tmp_path):
 @pytest.mark.parametrize("content", ["", "zz" * 32, "ab" * 31, "ab" * 33, "é"])
 def test_a_damaged_secret_is_never_replaced(tmp_path, content):
     (tmp_path / "secret").write_text(content)
+    (tmp_path / "secret").chmod(0o600)
     with pytest.raises(DataError, match="holds no secret"):
         open_secret(tmp_path / "secret")
     assert (tmp_path / "secret").read_text() == content
