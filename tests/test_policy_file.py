@@ -13,10 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from distp import Policy, RestrictedLaplace, Tupling
+from distp import Pair, Policy, Regions, RestrictedLaplace, Tupling
 from distp.errors import PolicyError
 from distp.release import policyfile
 from distp.release.policy import _body
+from distp.spaces import Box
 from test_release import make_policy
 
 DATA = Path(__file__).parent / "data"
@@ -270,3 +271,18 @@ def test_small_files_where_no_probability_is_small_and_exact_ones_where_the_targ
     assert fine.channel.bits == 53  # the coarse weights missed the target
     exactly = fine.certificate.worst_pair.delta.upper
     assert Policy.create(Tupling(base, 3), few.regions, few.pairs, delta=exactly, **loose).certificate.holds
+
+
+def test_the_papers_setting_makes_a_small_file(tmp_path):
+    rng = np.random.default_rng(0)
+    lat, lon = 40.75 + 0.02 * rng.standard_normal(4000), -73.97 + 0.02 * rng.standard_normal(4000)
+    regions = Regions.quadtree(lat, lon, box=Box.around(40.75, -73.97, 12, 11))
+    n = len(regions.inputs)
+    assert len(regions) == 276
+    pair = Pair("a", *rng.dirichlet(np.ones(n), size=2))
+    law = rng.dirichlet(np.ones(276))
+    mechanism = Tupling(RestrictedLaplace(regions.inputs, 1.0, 2.5, regions), 10, law)
+    policy = Policy.create(mechanism, regions, [pair], epsilon=1.0, delta=0.5, prior=np.full(n, 1 / n))
+    policy.save(tmp_path / "a.policy")
+    assert policy.channel.columns.size > 12_000
+    assert (tmp_path / "a.policy").stat().st_size < 100_000

@@ -15,6 +15,7 @@ from polars.exceptions import PolarsError
 from distp.release.columns import COLUMN
 from distp.spaces import Regions
 
+GROUP_ROWS, GROUP_BYTES = 1 << 18, 1 << 24
 KINDS = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".csv": "csv"}
 
 
@@ -40,8 +41,14 @@ def join_tables(parts: Sequence[Path], path: Path, kind: str) -> None:
         return
     with _named():
         if kind == "parquet":
+            places = pl.read_parquet_schema(parts[0])[COLUMN].shape[0]  # type: ignore[attr-defined]
             pl.scan_parquet([part.resolve() for part in parts], glob=False).sink_parquet(
-                path, compression="lz4", statistics=False, maintain_order=True, engine="streaming"
+                path,
+                compression="lz4",
+                statistics=False,
+                row_group_size=max(1, min(GROUP_ROWS, GROUP_BYTES // (4 * places))),  # held at once, several times
+                maintain_order=True,
+                engine="streaming",
             )
         elif kind == "arrow":
             pl.scan_ipc([part.resolve() for part in parts], glob=False).sink_ipc(
