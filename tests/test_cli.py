@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -488,7 +489,7 @@ def test_conditions_on_coordinates_compare_numbers_in_every_format(tmp_path):
 
 def test_an_unmet_target_is_valid_json_and_exit_code_1_and_is_said_when_used(place):
     loaded = Policy.load(place / "distp-demo/home.policy")
-    weak = Policy(**{**loaded.__dict__, "certificate": loaded.recertify([*loaded.pairs])})
+    weak = replace(loaded, certificate=loaded.recertify([*loaded.pairs]))
     assert weak.certificate.holds
     broken = Policy.create(
         loaded.mechanism, loaded.regions, loaded.pairs, epsilon=0.1, delta=1e-6, prior=loaded.prior, outside="nearest"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from distp import Pair, Policy, Regions, RestrictedLaplace, Tupling
 from distp.errors import PolicyError
 from distp.release import policyfile
-from distp.release.policy import _body
+from distp.release.policybody import to_body
 from distp.spaces import Box
 from test_release import make_policy
 
@@ -185,7 +185,7 @@ def test_a_policy_of_any_other_structure_is_refused_or_meant(tmp_path_factory, d
     drawn = policy.release_inputs(np.zeros(50, dtype=np.int64))
     assert drawn.shape == (50, policy.dummies + 1)
     assert drawn.max() < len(policy.regions)
-    again = json.loads(json.dumps(_body(policy)))
+    again = json.loads(json.dumps(to_body(policy)))
     for part, said in body.items():
         assert part in ("written_by", "regions") or again[part] == said
     assert set(body["regions"]) <= {*again["regions"], "holes"}
@@ -225,7 +225,7 @@ def test_missing_files_and_other_versions_are_named(tmp_path, policy):
 def test_files_of_version_1_load_for_ever(tmp_path, name):
     """Written once, by the first release, plain and compressed. If this fails, raise the version; keep the files."""
     plain, policy = (Policy.load(DATA / f"{name}-v1{kind}.policy") for kind in ("-plain", ""))
-    assert _body(plain) == _body(policy)
+    assert to_body(plain) == to_body(policy)
     assert policy.recertify() == policy.certificate
     deltas = {"uniform": 7.8391e-4, "weighted": 1.40179e-3, "distinct": 2.38539e-6, "polygons": 3.06219e-2}
     assert policy.certificate.pairs[0].delta.upper == pytest.approx(deltas[name], rel=1e-4)

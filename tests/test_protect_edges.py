@@ -14,9 +14,8 @@ import pytest
 import format_files
 from distp import Identity, Pair, Policy, Regions, Tupling
 from distp.errors import DataError, ParameterError, PolicyError, SpentError
-from distp.release import Ledger, Memory, Sampler, batch, open_secret, protect_file, work
-from distp.release import policy as policy_module
-from distp.release.policy import _body
+from distp.release import Ledger, Memory, Sampler, batch, open_secret, policybody, protect_file, work
+from distp.release.policybody import to_body
 from distp.spaces import Box
 from test_policy_file import DATA, document, resigned
 from test_protect import places, policy, read, right  # noqa: F401 - a fixture
@@ -31,7 +30,7 @@ def test_a_later_release_and_another_certificate_change_no_remembered_tuple(tmp_
     policy.save(tmp_path / "p.policy")
     memory = Memory(SECRET, "", Ledger(tmp_path / "ledger", 1))
     before = memory.release(policy, ["ada"], np.array([5]))
-    monkeypatch.setattr(policy_module, "version", lambda _: "99.0")
+    monkeypatch.setattr(policybody, "version", lambda _: "99.0")
     again = Policy.load(tmp_path / "p.policy")
     assert np.array_equal(memory.release(again, ["ada"], np.array([5])), before)  # or the ledger would refuse
     law = np.full(36, 1 / 36)
@@ -263,4 +262,4 @@ def test_inputs_of_any_integer_kind_are_drawn(policy):  # noqa: F811
         drawn = policy.release_inputs(np.arange(36).astype(kind)[::-1])
         assert (drawn == np.arange(36)[::-1, None]).any(axis=1).all()
     assert isinstance(policy.sampler, Sampler)
-    assert _body(policy)["total"] == 2**32
+    assert to_body(policy)["total"] == 2**32

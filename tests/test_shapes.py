@@ -647,7 +647,7 @@ def test_a_policy_keeps_its_map_to_the_last_bit(kind, tmp_path, city):
     assert np.array_equal(again.locate(lat, lon), regions.locate(lat, lon))
     assert np.array_equal(again.locate(*city), regions.locate(*city))
     loaded.save(tmp_path / "b.policy")
-    assert (tmp_path / "a.policy").read_text() == (tmp_path / "b.policy").read_text()
+    assert (tmp_path / "a.policy").read_bytes() == (tmp_path / "b.policy").read_bytes()
     here = to_degrees(again.box.lat, again.box.lon, *(again.rings_km(0)[0][:3].mean(axis=0)))
     if regions.locate(*here)[0] == 0:
         assert loaded.release(*here).shape == (1, 4)
