@@ -16,7 +16,7 @@ from distp.checks import IntArray
 from distp.data.formats import FORMATS
 from distp.data.places import REASON
 from distp.data.plans import Asked
-from distp.data.sources import REGIONS, Part
+from distp.data.sources import REGIONS, Part, ahead
 from distp.data.streaming import Block, Stream, find_set
 from distp.data.tidy import ROW
 from distp.errors import DataError, OutsideError, ParameterError
@@ -196,11 +196,14 @@ def _protect(
     folder: bool,
     progress: Progress | None,
 ) -> None:
-    """Draw and write what is not finished yet: while one part is drawn, the next is read and the last is written."""
+    """Draw and write what is not finished yet.
+
+    While the rows of one part are drawn, the next are read and located, and the last are written.
+    """
     types, steps = _types(work, kind), stream.steps
     with ThreadPoolExecutor(1) as pool:
         writing: Future[None] | None = None
-        for piece in _cut(_pieces(stream, work.rows, drawing, kind), _size(drawing.policy)):
+        for piece in _cut(ahead(_pieces(stream, work.rows, drawing, kind)), _size(drawing.policy)):
             types = types or dict(piece.kept.drop(PERSON, strict=False).schema)
             frame = drawing.with_reports(_as(piece.kept, types, kind), piece.inputs)
             if writing is not None:
