@@ -74,7 +74,7 @@ def peers(size: int) -> dict[str, tuple[Callable[[], object], int]]:
         import pandas as pd
         from trasgodp.categorical import dp_randomized_response_kary_array as kary
 
-        column = pd.Series(np.arange(20_000) % size).to_numpy()
+        column = pd.Series(np.arange(20_000) % size).astype(str).to_numpy(dtype=object)
         found["trasgoDP: randomized response"] = (lambda: kary(column, 1.0), 20_000)
     except ImportError:
         pass
