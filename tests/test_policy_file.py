@@ -155,7 +155,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data(), st.sampled_from(["uniform", "weighted", "distinct", "polygons"]))
 def test_a_policy_of_any_other_structure_is_refused_or_meant(tmp_path_factory, data, name):
     """Change, drop or double any part, with a right checksum: what loads says just that, and draws by it."""

@@ -31,12 +31,12 @@ def apart(size: int, seed: int, people: int, named: bool = True) -> tuple[Pair, 
 
 
 @pytest.mark.parametrize("named", [True, False])
-@pytest.mark.parametrize("people", [20, 60])
+@pytest.mark.parametrize("people", [20])
 def test_classes_that_are_far_apart_stay_so(named, people):
     """Moves bring classes closer: a limit from moved resamples alone lay below the truth nearly always here."""
     line = Space(np.arange(100.0))
     mechanism = Tupling(RestrictedLaplace(line, 0.05, 100, line), 3)
-    for seed in range(8):
+    for seed in range(4):
         pair, p, q = apart(100, seed, people, named)
         found = limit(mechanism, pair, 0.5, 0.95)
         assert found >= delta(mechanism, pair.p, pair.q, 0.5).lower
@@ -47,7 +47,7 @@ def test_places_where_nobody_of_the_sample_was_report_as_was_designed():
     """They reported themselves once, which told other people's class, and cost the others their loss."""
     space = Space(np.array([(x, y) for x in range(8) for y in range(5)], dtype=float))
     held = []
-    for seed in range(5):
+    for seed in range(3):
         pair, p, q = apart(40, seed, 60)
         found = optimal_tupling([pair], space, 3, epsilon=0.5, delta=0.01, confidence=0.95)
         channel = found.mechanism.channel().toarray()

@@ -388,10 +388,10 @@ print(json.dumps(seen))
 
 @pytest.mark.parametrize("out", ["o.parquet", "o.csv"])
 def test_killed_at_any_moment_and_started_again_it_is_as_if_never_killed(tmp_path, policy, out):
-    source = places(30_000)
+    source = places(12_000)
     source.write_parquet(tmp_path / "i.parquet")
     policy.save(tmp_path / "p.policy")
-    words = [tmp_path / "i.parquet", tmp_path / out, tmp_path / "p.policy", "1000", "25"]
+    words = [tmp_path / "i.parquet", tmp_path / out, tmp_path / "p.policy", "500", "25"]
     done = subprocess.run([sys.executable, "-c", ZYGOTE, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
