@@ -10,13 +10,12 @@ import numpy as np
 
 from distp.attacks import location_attack
 from distp.certificates import mean_law
-from distp.certificates.population import limit, rank
+from distp.certificates.population import limit, rank, roughly
 from distp.checks import FloatArray
-from distp.distributions import Pair, resampled
+from distp.distributions import Pair
 from distp.distributions.resampling import DRAWS
 from distp.mechanisms import Mechanism
 from distp.privacy.accountant import best_delta
-from distp.privacy.rough import ROUGHLY, rough_deltas
 
 SEARCH_RTOL = 1e-3
 _FEW_TUPLES = 4_000
@@ -92,12 +91,9 @@ class Target:
         """Return roughly what delta is at most for the asked share of resamples; 0 where no confidence is asked."""
         if self.confidence is None:
             return 0.0
-        place, found = rank(self.confidence, self.resamples) - 1, 0.0
-        for moved in (True, False):
-            P, Q = resampled(pair, self.resamples, moved=moved)
-            rough = rough_deltas(mechanism, P, Q, math.exp(min(self.epsilon, ROUGHLY)))
-            found = max(found, float(np.partition(rough, place)[place]))
-        return found
+        place = rank(self.confidence, self.resamples) - 1
+        found = roughly(mechanism, pair, self.epsilon, self.resamples)
+        return max(float(np.partition(rough, place)[place]) for _, _, rough in found)
 
     def _holds_for(self, mechanism: Mechanism, pair: Pair) -> bool:
         found = best_delta(mechanism, pair.p, pair.q, self.epsilon, rtol=SEARCH_RTOL, threshold=self.delta)

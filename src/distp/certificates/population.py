@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,9 +91,7 @@ def limit(mechanism: Mechanism, pair: Pair, epsilon: float, confidence: float) -
     certified instead.
     """
     place, found = rank(confidence, DRAWS), 0.0
-    for moved in (True, False):
-        P, Q = resampled(pair, DRAWS, moved=moved)
-        rough = rough_deltas(mechanism, P, Q, math.exp(min(epsilon, ROUGHLY)))
+    for P, Q, rough in roughly(mechanism, pair, epsilon, DRAWS):
         kept = np.argsort(rough)[:place]
         last = rough[kept[-1]]
         if epsilon > ROUGHLY or not last > _ROUNDING:
@@ -105,6 +103,15 @@ def limit(mechanism: Mechanism, pair: Pair, epsilon: float, confidence: float) -
             near = kept[rough[kept] >= _NEAR * last][-_MOST_EXACT:]
             found = max(found, *(best_delta(mechanism, P[i], Q[i], epsilon, rtol=1e-3).upper for i in near))
     return min(found, 1.0)
+
+
+def roughly(
+    mechanism: Mechanism, pair: Pair, epsilon: float, draws: int
+) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+    """Yield the resamples of people who go elsewhere, then of those who stay, each with its rough deltas."""
+    for moved in (True, False):
+        P, Q = resampled(pair, draws, moved=moved)
+        yield P, Q, rough_deltas(mechanism, P, Q, math.exp(min(epsilon, ROUGHLY)))
 
 
 def rank(confidence: float, draws: int) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
+from distp.checks import FloatArray, IntArray
 from distp.spaces import Box
 from distp.spaces.projection import to_degrees
 
@@ -79,3 +81,14 @@ def placed(frame: pl.DataFrame, lat: str, lon: str, window: Window | None) -> pl
         .otherwise(None)
     )
     return frame.with_columns(numbers[lat], numbers[lon], numbers.select(reason.alias(REASON)).to_series())
+
+
+def located(
+    frame: pl.DataFrame, reason: pl.Series, lat: str, lon: str, locate: Callable[[FloatArray, FloatArray], IntArray]
+) -> IntArray:
+    """Return what ``locate`` finds for each row whose ``reason`` is null, and -1 for the others, shape (rows,)."""
+    good = reason.is_null()
+    rows = frame if good.all() else frame.filter(good)
+    found = np.full(frame.height, -1, dtype=np.int64)
+    found[good.to_numpy()] = locate(rows[lat].to_numpy(), rows[lon].to_numpy())
+    return found

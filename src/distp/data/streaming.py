@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,7 +102,11 @@ class Stream:
     @property
     def steps(self) -> int:
         """About how many blocks there are."""
-        return _steps(self.found.parts, self.found.format, self.size)[-1]
+        return self._ends[-1]
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return _steps(self.found.parts, self.found.format, self.size)
 
     def blocks(self, skip: int = 0) -> Iterator[Block]:
         """Yield the blocks in order, without the first ``skip`` rows.
@@ -113,7 +118,7 @@ class Stream:
         """
         name = self.found.format
         first: Plan | None = None
-        steps = [0, *_steps(self.found.parts, name, self.size)]
+        steps = [0, *self._ends]
         for number, part in enumerate(self.found.parts):
             start = 0
             if skip and (rows := _rows(part, name)) is not None:

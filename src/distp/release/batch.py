@@ -14,7 +14,7 @@ import polars as pl
 
 from distp.checks import IntArray
 from distp.data.formats import FORMATS
-from distp.data.places import REASON
+from distp.data.places import REASON, located
 from distp.data.plans import Asked
 from distp.data.sources import REGIONS, Part, ahead
 from distp.data.streaming import Block, Stream, find_set
@@ -31,6 +31,7 @@ PART_ROWS = 1 << 20
 PART_BYTES = 1 << 26  # of tuples in a part, where they are long
 TEXTS = ("csv", "tsv", "jsonl", "geojson")  # formats whose columns are kept as they are written
 PERSON = "distp:person"
+UNLIKE = "the files do not fit together: a column to keep holds different things"
 Progress = Callable[[int, int, int], None]
 
 
@@ -204,8 +205,11 @@ def _protect(
     with ThreadPoolExecutor(1) as pool:
         writing: Future[None] | None = None
         for piece in _cut(ahead(_pieces(stream, work.rows, drawing, kind)), _size(drawing.policy)):
-            types = types or dict(piece.kept.drop(PERSON, strict=False).schema)
-            frame = drawing.with_reports(_as(piece.kept, types, kind), piece.inputs)
+            own = dict(piece.kept.drop(PERSON, strict=False).schema)
+            types = types or own
+            if kind != "csv" and own != types:  # no value is ever changed
+                raise DataError(UNLIKE)
+            frame = drawing.with_reports(piece.kept, piece.inputs)
             if writing is not None:
                 writing.result()
             header = folder or not work.parts
@@ -262,10 +266,7 @@ def _people(finished: pl.DataFrame, block: Block) -> pl.Series:
 def _located(block: Block, finished: pl.DataFrame, policy: Policy, *, empty: bool) -> IntArray:
     """Return the input region of every row; a row without one stops the job unless it may be ``empty``."""
     reason = block.frame[REASON]
-    good = reason.is_null().to_numpy()
-    rows = finished if good.all() else finished.filter(pl.Series(good))
-    inputs = np.full(block.frame.height, -1, dtype=np.int64)
-    inputs[good] = policy.locate(rows[block.plan.lat].to_numpy(), rows[block.plan.lon].to_numpy())
+    inputs = located(finished, reason, block.plan.lat, block.plan.lon, policy.locate)
     if empty or (inputs >= 0).all():
         return inputs
     lacking = np.flatnonzero(inputs < 0)
@@ -305,7 +306,7 @@ def _joined(pieces: Sequence[_Piece]) -> _Piece:
     try:
         kept = pl.concat([piece.kept for piece in pieces], how="vertical")
     except pl.exceptions.PolarsError:
-        raise DataError("the files do not fit together: a column to keep holds different things") from None
+        raise DataError(UNLIKE) from None
     return _Piece(kept, np.concatenate([piece.inputs for piece in pieces]), last.number, last.done)
 
 
@@ -319,10 +320,3 @@ def _types(work: Work, kind: str) -> dict[str, pl.DataType]:
         return {}
     read = pl.read_parquet_schema if kind == "parquet" else pl.read_ipc_schema
     return {name: type_ for name, type_ in read(work.files[0]).items() if name != COLUMN}
-
-
-def _as(kept: pl.DataFrame, types: dict[str, pl.DataType], kind: str) -> pl.DataFrame:
-    """Refuse a further part whose columns have other types than those of the first: no value is ever changed."""
-    if kind == "csv" or dict(kept.drop(PERSON, strict=False).schema) == types:
-        return kept
-    raise DataError("the files do not fit together: a column to keep holds different things")

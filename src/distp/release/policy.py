@@ -17,9 +17,9 @@ from distp.distributions import Pair
 from distp.errors import DistpError, OutsideError, ParameterError, PolicyError
 from distp.mechanisms import Tupling
 from distp.privacy import Bracket
-from distp.release import policyfile
+from distp.release import policyfile, regionfile
 from distp.release.entropy import Seeded, SystemEntropy
-from distp.release.policybody import from_body, says_no_more, to_body
+from distp.release.policybody import drawn_by, from_body, says_no_more, to_body
 from distp.release.sampling import Sampler, Tuples
 from distp.release.weights import BITS, Weights, enough_bits, from_weights, quantised
 from distp.spaces import Regions
@@ -173,9 +173,9 @@ class Policy:
 
         Neither the certificate nor the release that reads the file is in it: remembered tuples stay what they are.
         """
-        body = to_body(self)
-        place = {key: value for key, value in body["regions"].items() if key not in ("centres", "projection")}
-        return policyfile.digest({"regions": place, **{key: body[key] for key in ("total", "channel", "dummies")}})
+        place = regionfile.to_body(self.regions)
+        del place["centres"], place["projection"]
+        return policyfile.digest({"regions": place, **drawn_by(self)})
 
     def recertify(self, pairs: Sequence[Pair] | None = None, confidence: float | None = None) -> Certificate:
         """Compute the certificate anew from the weights, for the policy's own pairs or for others.

@@ -28,13 +28,7 @@ def to_body(policy: Policy) -> dict[str, Any]:
         "written_by": f"distp {version('distp')}",
         "regions": regionfile.to_body(policy.regions),
         "outside": policy.outside,
-        "total": policy.channel.total,
-        "channel": _rows(policy.channel),
-        "dummies": {
-            "count": policy.dummies,
-            "weights": None if policy.dummy_weights is None else _rows(policy.dummy_weights)[0],
-            "replacement": policy.replacement,
-        },
+        **drawn_by(policy),
         "attributes": [
             {
                 "name": pair.name,
@@ -73,6 +67,19 @@ def _says(ours: Any, theirs: Any) -> bool:
             and all(_says(one, other) for one, other in zip(ours, theirs, strict=True))
         )
     return bool(ours == theirs) and isinstance(ours, bool) is isinstance(theirs, bool)
+
+
+def drawn_by(policy: Policy) -> dict[str, Any]:
+    """Return what a draw depends on, once the region is known."""
+    return {
+        "total": policy.channel.total,
+        "channel": _rows(policy.channel),
+        "dummies": {
+            "count": policy.dummies,
+            "weights": None if policy.dummy_weights is None else _rows(policy.dummy_weights)[0],
+            "replacement": policy.replacement,
+        },
+    }
 
 
 def from_body(body: dict[str, Any]) -> dict[str, Any]:

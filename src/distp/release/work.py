@@ -164,9 +164,7 @@ def _made(folder: Path, target: Path) -> None:
 def _own(folder: Path) -> list[Path]:
     """Return the files of a job's folder that are ours but for manifest and lock; nothing else is ever removed."""
     return [
-        item
-        for item in folder.iterdir()
-        if re.match(r"part-\d{5}\.|\.part-\d{5}\.|\._manifest|_whole$|_regions", item.name)
+        item for item in folder.iterdir() if re.match(r"part-\d{5}\.|\.part-\d{5}\.|\._manifest|_whole$", item.name)
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import polars as pl
 from distp.checks import count as whole
 from distp.checks import nonnegative, probability
 from distp.data.attributes import split_name
-from distp.data.places import REASON
+from distp.data.places import REASON, located
 from distp.data.readers import MAX_BAD
 from distp.data.samples import WEIGHTS
 from distp.distributions import Pair
@@ -204,13 +204,11 @@ def _counted(
     for block in blocks(batches):
         table = pa.Table.from_batches(block)
         rows = tidied({name: table.column(i) for i, name in enumerate([lat, lon, *who])}, lat, lon, user)
-        usable = rows[REASON].is_null().to_numpy()
-        good = rows.filter(usable)
-        where = np.full(rows.height, -1, dtype=np.int32)
-        where[usable] = regions.locate_inputs(good[lat].to_numpy(), good[lon].to_numpy(), nearest=nearest)
+        where = located(rows, rows[REASON], lat, lon, partial(regions.locate_inputs, nearest=nearest))
+        where = where.astype(np.int32)
         inside = where >= 0
         aside = reasons(rows)
-        aside |= {_ALL: rows.height, OUT: int((usable & ~inside).sum())}
+        aside |= {_ALL: rows.height, OUT: int((~inside).sum()) - sum(aside.values())}
         here = table.filter(pa.array(inside))
         people = {_WHO: here.column(2)} if who else {}
         for i in range(attributes):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distp.data.places import REASON
+from distp.data.places import REASON, located
 from distp.errors import OutsideError
 from distp.release import Policy
 from distp.release.columns import COLUMN, check_keep
@@ -108,14 +108,11 @@ def _reports(policy: Policy, lats: Any, lons: Any, lat: str, lon: str, empty: bo
     import pyarrow as pa
 
     rows = tidied({lat: lats, lon: lons}, lat, lon)
-    usable = rows[REASON].is_null().to_numpy()
-    good = rows.filter(usable)
-    inputs = np.full(rows.height, -1, dtype=np.int64)
-    inputs[usable] = policy.locate(good[lat].to_numpy(), good[lon].to_numpy())
+    inputs = located(rows, rows[REASON], lat, lon, policy.locate)
     inside = inputs >= 0
     if not (empty or inside.all()):
         aside = reasons(rows)
-        outside = int((usable & ~inside).sum())
+        outside = int((~inside).sum()) - sum(aside.values())
         if outside:
             aside["outside the policy's area"] = outside
         raise OutsideError(
