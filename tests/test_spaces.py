@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyproj import Geod
+from scipy.spatial import KDTree
 
 from distp import Box, Regions, Space
 from distp.errors import CoordinateError, ParameterError, SpaceError
 from distp.spaces import median_box
-from distp.spaces.projection import to_km
+from distp.spaces.projection import to_degrees, to_km
 
 NEW_YORK = (40.75, -73.97)
 
@@ -235,6 +236,27 @@ def test_points_outside_the_inputs_go_to_the_nearest_only_when_asked():
     assert gaps[moved] == gaps.min()
     ring = len(regions) - 1
     assert regions.locate_inputs(regions.lat[ring], regions.lon[ring]).tolist() == [-1]
+
+
+@pytest.mark.parametrize("box", [Box.around(*NEW_YORK, 12, 11), Box.around(-17.5, 179.9, 400, 300)])
+def test_many_points_outside_go_to_the_centre_that_the_projection_finds_nearest(box):
+    regions = Regions.grid(box, box.width / 12)
+    rng = np.random.default_rng(8)
+    x = box.west + box.width * rng.uniform(-0.4, 1.4, 60_000)
+    y = box.south + box.height * rng.uniform(-0.4, 1.4, 60_000)
+    # On the edge between two cells' areas of influence, north of the box: the two distances differ by rounding.
+    x[:5000] = box.west + np.round(12 * rng.uniform(1 / 12, 11 / 12, 5000)) * box.width / 12
+    y[:5000] = box.south + box.height * 1.005
+    lat, lon = to_degrees(box.lat, box.lon, x, y)
+    lon[:50], lat[:50] = 20.0, rng.uniform(-80, 80, 50)
+    found = regions.locate_inputs(lat, lon, nearest=True)
+    outside = regions.locate(lat, lon) < 0
+    assert outside.sum() > 20_000
+    x, y = to_km(box.lat, box.lon, lat[outside], lon[outside])
+    points = regions.inputs.points
+    gaps = np.hypot(points[:, 0] - x[:, None], points[:, 1] - y[:, None])
+    assert np.array_equal(found[outside], regions._locator._closest(KDTree(points), lat[outside], lon[outside]))
+    assert np.allclose(gaps[np.arange(len(gaps)), found[outside]], gaps.min(axis=1), atol=1e-12, rtol=0)
 
 
 def test_median_box_ignores_a_far_outlier():

@@ -52,14 +52,19 @@ def replacing(path: str | Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        with temporary.open("rb+") as written:
-            os.fsync(written.fileno())
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(target)
+        take_place(temporary, target)
     except OSError as error:
         raise DataError(f"cannot write {target}: {error.strerror or error}") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def take_place(temporary: Path, target: Path) -> None:
+    """Flush a file to the disk and let it take the place of ``target``, with the permissions that one had."""
+    with temporary.open("rb+") as written:
+        os.fsync(written.fileno())
+    temporary.chmod(target.stat().st_mode & 0o777 if target.is_file() else 0o666 & ~_umask())
+    temporary.replace(target)
 
 
 def _umask() -> int:

@@ -64,6 +64,10 @@ def placed(frame: pl.DataFrame, lat: str, lon: str, window: Window | None) -> pl
         numbers = texts.select(pl.all().cast(pl.Float64, strict=False))
         given = texts.select(pl.all_horizontal((pl.all() != "").fill_null(value=False))).to_series()
     inside = pl.lit(value=True) if window is None else window.holds(a, b)
+    fine = a.is_finite() & b.is_finite() & (a.abs() <= 90) & (b.abs() <= 180) & ~((a == 0) & (b == 0)) & inside
+    if given.all() and numbers.select(fine.all(ignore_nulls=False)).item():
+        # As nearly always where no window is given: there is no reason to look for.
+        return frame.with_columns(numbers[lat], numbers[lon], pl.lit(None, dtype=pl.String).alias(REASON))
     swapped = pl.lit(value=False) if window is None else window.holds(b, a)
     reason = (
         pl.when(~given)
@@ -88,7 +92,9 @@ def located(
 ) -> IntArray:
     """Return what ``locate`` finds for each row whose ``reason`` is null, and -1 for the others, shape (rows,)."""
     good = reason.is_null()
-    rows = frame if good.all() else frame.filter(good)
+    if good.all():
+        return locate(frame[lat].to_numpy(), frame[lon].to_numpy())
+    rows = frame.filter(good)
     found = np.full(frame.height, -1, dtype=np.int64)
     found[good.to_numpy()] = locate(rows[lat].to_numpy(), rows[lon].to_numpy())
     return found

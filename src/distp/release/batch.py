@@ -21,10 +21,11 @@ from distp.data.streaming import Block, Stream, find_set
 from distp.data.tidy import ROW
 from distp.errors import DataError, OutsideError, ParameterError
 from distp.files import check_target
+from distp.release.arrowfile import finish_arrow, read_arrow, without_dictionaries
 from distp.release.columns import COLUMN, PLACES, check_keep
 from distp.release.memory import Memory
 from distp.release.policy import Policy
-from distp.release.tables import KINDS, join_tables, regions_table, write_table
+from distp.release.tables import KINDS, pack, regions_table, write_part
 from distp.release.work import Work, working
 
 PART_ROWS = 1 << 20
@@ -96,12 +97,12 @@ def protect_file(
     if (person is None) != (memory is None):
         raise ParameterError("person and memory belong together: whose tuples are to be remembered, and by what")
     path = Path(target)
-    kind, folder = KINDS.get(path.suffix, "parquet"), not path.suffix
-    if path.name.startswith(".") or path.name.endswith(".") or not (folder or path.suffix in KINDS):
+    if path.name.startswith(".") or path.name.endswith(".") or path.suffix not in KINDS:
         raise DataError(
-            f"cannot write {path}: the name must end in {', '.join(sorted(KINDS))}, or have no ending: a folder of "
-            "Parquet files"
+            f"cannot write {path}: the name must end in {', '.join(sorted(filter(None, KINDS)))}, or have no ending: "
+            "a folder of Parquet files"
         )
+    kind = KINDS[path.suffix]
     table = path.with_name(f"{path.name}{REGIONS}")
     sources = [source] if isinstance(source, (str, Path)) else source
     check_target(path, *sources, *([] if memory is None or memory.ledger is None else [memory.ledger.path]))
@@ -119,23 +120,26 @@ def protect_file(
     }
     job |= {"person": person, "memory": None if memory is None else memory.name}
     job |= {"companions": _identities([part for role in found.others.values() for part in role])}
-    with working(path, job, _identities(found.parts), restart=restart) as work:
+    suffix = None if path.suffix else f".{kind}"
+    with working(path, job, _identities(found.parts), suffix, restart=restart) as work:
         before = work.rows
         if work.empty and not empty:
             raise OutsideError(
                 f"{work.empty:,} rows of finished parts have an empty report: allow that with --empty, or start anew "
                 "with --restart"
             )
-        _protect(stream, work, _Drawing(policy, memory, empty), kind, folder=folder, progress=progress)
+        _protect(stream, work, _Drawing(policy, memory, empty), kind, progress)
         if not work.parts:
             raise DataError(f"{found.label} has no rows")
         result = Protected(work.rows, work.empty, before)
         work.deliver(regions_table(policy.regions).write_csv, table)
-        if folder:
-            work.become(path)
-        else:
-            work.deliver(lambda whole: join_tables(work.files, whole, kind), path)
+        if path.suffix == ".parquet":
+            work.deliver(partial(pack, partial(read_arrow, work.rows_file, work.sizes)), path)
             work.discard()
+        else:
+            if kind == "arrow":
+                finish_arrow(work.rows_file, work.sizes)
+            work.become(path)
     return result
 
 
@@ -160,7 +164,7 @@ class _Drawing:
         """Draw a tuple for every row that has an input region, and put the tuples beside what is kept."""
         inside = inputs >= 0
         if self.memory is None:
-            drawn = self.policy.release_inputs(inputs[inside])
+            drawn = self.policy.release_inputs(inputs if inside.all() else inputs[inside])
         else:
             people = kept[PERSON].filter(pl.Series(inside)).to_list()
             kept = kept.drop(PERSON)
@@ -193,8 +197,6 @@ def _protect(
     work: Work,
     drawing: _Drawing,
     kind: str,
-    *,
-    folder: bool,
     progress: Progress | None,
 ) -> None:
     """Draw and write what is not finished yet.
@@ -212,10 +214,9 @@ def _protect(
             frame = drawing.with_reports(piece.kept, piece.inputs)
             if writing is not None:
                 writing.result()
-            header = folder or not work.parts
-            write = partial(write_table, frame, kind=kind, header=header)
+            write = partial(write_part, frame, kind=kind, header=not work.rows)
             lacking = frame[COLUMN].null_count()
-            writing = pool.submit(work.add, f".{kind}", write, frame.height, lacking, piece.number + 1)
+            writing = pool.submit(work.add, write, frame.height, lacking, piece.number + 1)
             if progress:
                 progress(piece.done, steps, work.rows + frame.height)
         if writing is not None:
@@ -241,6 +242,7 @@ def _pieces(stream: Stream, skip: int, drawing: _Drawing, kind: str) -> Iterator
             kept = pl.DataFrame([*kept, _people(finished, block)])
         if stream.found.format in TEXTS:
             kept = kept.select(pl.all().cast(pl.String))
+        kept = kept.cast({name: without_dictionaries(type_) for name, type_ in kept.schema.items()})
         for name, type_ in kept.schema.items():
             if kind == "csv" and (type_.is_nested() or type_ == pl.Binary):
                 raise DataError(f"--keep {name}: lists, records and bytes cannot be written as CSV; write .parquet")
@@ -318,5 +320,5 @@ def _types(work: Work, kind: str) -> dict[str, pl.DataType]:
     """Return the types of the kept columns in finished parts; none where there is none, or where all is text."""
     if not work.parts or kind == "csv":
         return {}
-    read = pl.read_parquet_schema if kind == "parquet" else pl.read_ipc_schema
-    return {name: type_ for name, type_ in read(work.files[0]).items() if name != COLUMN}
+    parts = read_arrow(work.rows_file, work.sizes) if kind == "arrow" else map(pl.read_parquet, work.files)
+    return {name: type_ for name, type_ in next(parts).schema.items() if name != COLUMN}

@@ -242,8 +242,9 @@ class Policy:
             raise ParameterError(
                 f"inputs must be a vector of whole numbers, got shape {regions.shape}, {regions.dtype}"
             )
-        bad = np.flatnonzero((regions < 0) | (regions >= len(self.regions.inputs)))
-        if bad.size:
+        known = len(self.regions.inputs)
+        if regions.size and not 0 <= regions.min() <= regions.max() < known:
+            bad = np.flatnonzero((regions < 0) | (regions >= known))
             raise OutsideError(f"{bad.size} of {regions.size} entries are no input region (first: row {bad[0]})")
         return regions.astype(np.int64, copy=False)
 

@@ -4,61 +4,51 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import polars as pl
 from polars.exceptions import PolarsError
+from polars.io.plugins import register_io_source
 
+from distp.release.arrowfile import write_arrow
 from distp.release.columns import COLUMN
 from distp.spaces import Regions
 
 GROUP_ROWS, GROUP_BYTES = 1 << 18, 1 << 24
-KINDS = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".csv": "csv"}
+# What the parts of each kind of target are written as; those of one Parquet file are packed once, at the end.
+KINDS = {"": "parquet", ".parquet": "arrow", ".arrow": "arrow", ".feather": "arrow", ".csv": "csv"}
 
 
-def write_table(frame: pl.DataFrame, path: Path, kind: str, *, header: bool = True) -> None:
+def write_part(frame: pl.DataFrame, stream: BinaryIO, kind: str, *, header: bool = True) -> None:
     """Write one part; a CSV spreads the report over columns ``report_0``, ..., with a first line of their names."""
     with _named():
         if kind == "parquet":
             # LZ4 packs small region numbers into about two bytes each, several times as fast as Zstandard does.
-            frame.write_parquet(path, compression="lz4", statistics=False)
+            frame.write_parquet(stream, compression="lz4", statistics=False)
         elif kind == "arrow":
-            frame.write_ipc(path, compression="uncompressed")
+            write_arrow(frame, stream)
         else:
-            flat(frame).write_csv(path, include_header=header)
+            spread = flat(frame)
+            # A lone empty value is written as one: to many readers a line without anything is no row.
+            spread.write_csv(stream, include_header=header, null_value='""' if spread.width == 1 else None)
 
 
-def join_tables(parts: Sequence[Path], path: Path, kind: str) -> None:
-    """Write parts into one file, in their order and in constant memory; of CSV, only the first has a header."""
-    if len(parts) == 1:
-        try:
-            path.hardlink_to(parts[0])  # so that the part is still there if this is where the process is killed
-        except OSError:
-            shutil.copyfile(parts[0], path)
-        return
+def pack(parts: Callable[[], Iterator[pl.DataFrame]], path: Path) -> None:
+    """Write protected rows as one Parquet file, in constant memory; ``parts`` begins to yield them anew."""
+    schema = next(parts()).schema
+    places = schema[COLUMN].shape[0]  # type: ignore[attr-defined]
     with _named():
-        if kind == "parquet":
-            places = pl.read_parquet_schema(parts[0])[COLUMN].shape[0]  # type: ignore[attr-defined]
-            pl.scan_parquet([part.resolve() for part in parts], glob=False).sink_parquet(
-                path,
-                compression="lz4",
-                statistics=False,
-                row_group_size=max(1, min(GROUP_ROWS, GROUP_BYTES // (4 * places))),  # held at once, several times
-                maintain_order=True,
-                engine="streaming",
-            )
-        elif kind == "arrow":
-            pl.scan_ipc([part.resolve() for part in parts], glob=False).sink_ipc(
-                path, compression="uncompressed", maintain_order=True, engine="streaming"
-            )
-        else:
-            with path.open("wb") as whole:
-                for part in parts:
-                    with part.open("rb") as stream:
-                        shutil.copyfileobj(stream, whole, 1 << 20)
+        register_io_source(lambda *_: parts(), schema=schema).sink_parquet(
+            path,
+            compression="lz4",
+            statistics=False,
+            row_group_size=max(1, min(GROUP_ROWS, GROUP_BYTES // (4 * places))),  # held at once, several times
+            maintain_order=True,
+            engine="streaming",
+        )
 
 
 def flat(frame: pl.DataFrame) -> pl.DataFrame:

@@ -1,8 +1,9 @@
 """A job in parts that survives being killed at any instant: finished parts wait in a folder beside the target.
 
-The folder ``<target>.partial`` holds a manifest and whole parts. A part is written under another name, flushed to the
-disk and renamed; then the manifest that counts it is replaced in the same way. Whatever is not in the manifest was
-never finished, and is done anew. The target itself appears by one renaming, at the very end.
+The folder ``<target>.partial`` holds a manifest and the finished parts: whole files of their own where the target is
+a folder, and otherwise one file that grows. A part is on the disk before the manifest that counts it takes the place
+of the last one, by one renaming. Whatever is not in the manifest was never finished, and is done anew. The target
+itself appears by one renaming, at the very end.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from distp.errors import DataError
-from distp.files import flush_folder, replacing
+from distp.files import flush_folder, replacing, take_place
 
 # Readers of folders of tables leave alone what begins so.
-MANIFEST, LOCK = "_manifest.json", "_lock"
-VERSION = 1
+MANIFEST, LOCK, ROWS, WHOLE = "_manifest.json", "_lock", "_rows", "_whole"
+VERSION = 2
 MAX_BYTES = 1 << 28
 
 
@@ -31,15 +32,12 @@ class Done:
 
     Attributes
     ----------
-    name : str
-        Of its file.
     rows, empty, size : int
         How many rows it has, how many of them without a report, and bytes.
     sources : int
         How many of the job's source files were read for it and for the parts before it, the last perhaps in part.
     """
 
-    name: str
     rows: int
     empty: int
     size: int
@@ -57,12 +55,15 @@ class Work:
         What must be the same for finished parts to count: policy, options, kind of target.
     sources : list of dict
         What identifies each source file; those that finished parts came from must not have changed.
+    suffix : str or None
+        What the names of parts end in; None: they stand one after the other in one file, `rows_file`.
     parts : list of Done
     """
 
     folder: Path
     job: dict[str, Any]
     sources: list[dict[str, Any]]
+    suffix: str | None
     parts: list[Done] = field(default_factory=list)
 
     @property
@@ -76,16 +77,52 @@ class Work:
         return sum(part.empty for part in self.parts)
 
     @property
-    def files(self) -> list[Path]:
-        """The finished parts, in order."""
-        return [self.folder / part.name for part in self.parts]
+    def sizes(self) -> list[int]:
+        """Bytes of each finished part."""
+        return [part.size for part in self.parts]
 
-    def add(self, suffix: str, write: Callable[[Path], None], rows: int, empty: int, sources: int) -> None:
+    @property
+    def rows_file(self) -> Path:
+        """The one file that holds the finished parts, and perhaps something after them."""
+        return self.folder / ROWS
+
+    @property
+    def files(self) -> list[Path]:
+        """The finished parts, in order, where they are files of their own."""
+        return (
+            []
+            if self.suffix is None
+            else [_part(self.folder, place, self.suffix) for place in range(len(self.parts))]
+        )
+
+    def add(self, write: Callable[[BinaryIO], None], rows: int, empty: int, sources: int) -> None:
         """Write one more part, all or nothing, and count it."""
-        path = self.folder / f"part-{len(self.parts):05d}{suffix}"
-        with replacing(path) as temporary:
-            write(temporary)
-        self._count([*self.parts, Done(path.name, rows, empty, path.stat().st_size, sources)])
+        if self.suffix is None:
+            size = self._appended(write)
+        else:
+            path = _part(self.folder, len(self.parts), self.suffix)
+            with replacing(path) as temporary, temporary.open("wb") as stream:
+                write(stream)
+            size = path.stat().st_size
+        self._count([*self.parts, Done(rows, empty, size, sources)])
+
+    def _appended(self, write: Callable[[BinaryIO], None]) -> int:
+        """Write behind the finished parts, and return how many bytes."""
+        start = sum(self.sizes)
+        try:
+            with self.rows_file.open("r+b" if start else "wb") as stream:
+                stream.truncate(start)
+                stream.seek(start)
+                try:
+                    write(stream)
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                except OSError:
+                    stream.truncate(start)  # on a full disk, what is half written takes the room of what is to come
+                    raise
+                return stream.seek(0, os.SEEK_END) - start
+        except OSError as error:
+            raise DataError(f"cannot write {self.rows_file}: {error.strerror or error}") from None
 
     def _count(self, parts: list[Done]) -> None:
         body = {"version": VERSION, "job": self.job, "sources": self.sources, "parts": [asdict(one) for one in parts]}
@@ -96,24 +133,29 @@ class Work:
 
     def deliver(self, write: Callable[[Path], None], target: Path) -> None:
         """Write a whole file in the folder, and let it take the place of ``target``."""
-        temporary = self.folder / "_whole"
+        temporary = self.folder / WHOLE
         try:
             write(temporary)
-            with temporary.open("rb+") as written:
-                os.fsync(written.fileno())
-            temporary.replace(target)
+            take_place(temporary, target)
         except OSError as error:
             raise DataError(f"cannot write {target}: {error.strerror or error}") from None
         flush_folder(target.parent)
 
     def become(self, target: Path) -> None:
-        """Let the folder itself take the place of ``target``: whole, at once."""
+        """Let what was written take the place of ``target``, at once: the one file, or the folder of parts."""
         (self.folder / MANIFEST).unlink()
         try:
-            self.folder.replace(target)
+            if self.suffix is None:
+                take_place(self.rows_file, target)
+            else:
+                self.folder.replace(target)
         except OSError as error:
+            self._count(self.parts)
             raise DataError(f"cannot write {target}: {error.strerror}") from None
-        (target / LOCK).unlink(missing_ok=True)
+        if self.suffix is None:
+            self.discard()
+        else:
+            (target / LOCK).unlink(missing_ok=True)
         flush_folder(target.parent)
 
     def discard(self) -> None:
@@ -122,8 +164,10 @@ class Work:
 
 
 @contextmanager
-def working(target: Path, job: dict[str, Any], sources: list[dict[str, Any]], *, restart: bool) -> Iterator[Work]:
-    """Open the folder of a job, with the parts that an interrupted run finished.
+def working(
+    target: Path, job: dict[str, Any], sources: list[dict[str, Any]], suffix: str | None, *, restart: bool
+) -> Iterator[Work]:
+    """Open the folder of a job, with the parts that an interrupted run finished; see `Work` for what they are.
 
     Without a finished part, the folder is removed when the job fails.
 
@@ -137,10 +181,10 @@ def working(target: Path, job: dict[str, Any], sources: list[dict[str, Any]], *,
     with _locked(folder):
         if restart:
             (folder / MANIFEST).unlink(missing_ok=True)
-        work = Work(folder, job, sources, _finished(folder, job, sources))
-        counted = {part.name for part in work.parts}
+        work = Work(folder, job, sources, suffix, _finished(folder, job, sources, suffix))
+        counted = {*work.files, work.rows_file} if work.parts else set()
         for item in _own(folder):  # what a killed run was writing, or had begun to throw away
-            if item.name not in counted:
+            if item not in counted:
                 item.unlink()
         try:
             yield work
@@ -164,7 +208,7 @@ def _made(folder: Path, target: Path) -> None:
 def _own(folder: Path) -> list[Path]:
     """Return the files of a job's folder that are ours but for manifest and lock; nothing else is ever removed."""
     return [
-        item for item in folder.iterdir() if re.match(r"part-\d{5}\.|\.part-\d{5}\.|\._manifest|_whole$", item.name)
+        item for item in folder.iterdir() if re.match(rf"\.?part-\d{{5}}\.|\.{MANIFEST}|({ROWS}|{WHOLE})$", item.name)
     ]
 
 
@@ -180,7 +224,11 @@ def discard(folder: Path) -> None:
         folder.rmdir()
 
 
-def _finished(folder: Path, job: dict[str, Any], sources: list[dict[str, Any]]) -> list[Done]:
+def _part(folder: Path, place: int, suffix: str) -> Path:
+    return folder / f"part-{place:05d}{suffix}"
+
+
+def _finished(folder: Path, job: dict[str, Any], sources: list[dict[str, Any]], suffix: str | None) -> list[Done]:
     """Return the finished parts of the same job; refuse those of another."""
     path = folder / MANIFEST
     hint = f"remove the folder {folder}, or start anew with --restart"
@@ -192,11 +240,8 @@ def _finished(folder: Path, job: dict[str, Any], sources: list[dict[str, Any]]) 
         parts = [Done(**one) for one in body["parts"]]
         before, known = body["job"], body["sources"]
         version = body["version"]
-        for place, part in enumerate(parts):
-            numbers = (part.rows, part.empty, part.size, part.sources)
-            named = re.fullmatch(rf"part-{place:05d}\.[a-z]+", part.name)
-            if not named or not all(type(number) is int and number >= 0 for number in numbers):
-                raise ValueError
+        if not all(type(number) is int and number >= 0 for part in parts for number in asdict(part).values()):
+            raise ValueError
     except (OSError, ValueError, KeyError, TypeError):
         raise DataError(f"cannot go on: {path} is damaged; {hint}") from None
     if version != VERSION or before != job:
@@ -204,9 +249,18 @@ def _finished(folder: Path, job: dict[str, Any], sources: list[dict[str, Any]]) 
     used = max((part.sources for part in parts), default=0)
     if known[:used] != sources[:used]:
         raise DataError(f"cannot go on: a file that finished parts in {folder} came from has changed; {hint}")
-    if not all((path := folder / part.name).is_file() and path.stat().st_size == part.size for part in parts):
+    if suffix is None:
+        there = not parts or _bytes(folder / ROWS) >= sum(part.size for part in parts)
+    else:
+        there = all(_bytes(_part(folder, place, suffix)) == part.size for place, part in enumerate(parts))
+    if not there:
         raise DataError(f"cannot go on: a finished part in {folder} is missing, or has changed; {hint}")
     return parts
+
+
+def _bytes(path: Path) -> int:
+    """Return a file's size, -1 where there is none."""
+    return path.stat().st_size if path.is_file() else -1
 
 
 @contextmanager

@@ -10,10 +10,11 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.spatial import KDTree
 
 from distp.checks import FloatArray, IntArray
 from distp.spaces.projection import refuse_bad_rows, to_km, vectors
-from distp.spaces.window import Window, fit_window
+from distp.spaces.window import NEAR_KM, Window, fit_window
 
 FEW = 10_000  # below this nothing is compiled or fitted
 CHUNK = 1 << 18
@@ -66,6 +67,23 @@ class Locator:
             rows = np.flatnonzero(found < -1)
             found[rows] = self.exactly(lats[rows], lons[rows])
         return found
+
+    def nearest(self, points: FloatArray, lat: FloatArray, lon: FloatArray) -> IntArray:
+        """Return which of ``points`` (km) is closest to each place on Earth; the projection decides near ties."""
+        tree = KDTree(points)
+        if lat.size < FEW or self.window is None or len(points) == 1:
+            return self._closest(tree, lat, lon)
+        x, y = self.window.project(lat, lon)
+        inside = np.isfinite(x)
+        away, found = tree.query(np.column_stack([x, y])[inside], k=2)
+        closest = np.full(lat.size, -1, dtype=np.int64)
+        closest[inside] = np.where(away[:, 1] - away[:, 0] > NEAR_KM, found[:, 0], -1)
+        left = closest < 0
+        closest[left] = self._closest(tree, lat[left], lon[left])
+        return closest
+
+    def _closest(self, tree: KDTree, lat: FloatArray, lon: FloatArray) -> IntArray:
+        return np.asarray(tree.query(np.column_stack(to_km(self.lat0, self.lon0, lat, lon)))[1], dtype=np.int64)
 
     def exactly(self, lats: FloatArray, lons: FloatArray) -> IntArray:
         """Return the same by the projection alone, a part at a time: temporary arrays stay small."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial import KDTree
 
 from distp.checks import FloatArray, IntArray, count, frozen, nonnegative, positive
 from distp.errors import ParameterError, SpaceError
@@ -18,7 +17,7 @@ from distp.spaces.cells import Cells
 from distp.spaces.geojson import Outlines, as_outlines, read_outlines
 from distp.spaces.ground import Mask, geometries
 from distp.spaces.locator import Locator
-from distp.spaces.projection import Box, coordinates, to_degrees, to_km
+from distp.spaces.projection import Box, to_degrees, vectors
 from distp.spaces.shapes import Shapes
 from distp.spaces.space import Space
 
@@ -382,9 +381,10 @@ class Regions(Space):
             found[found >= len(self.inputs)] = -1
         if nearest and (found < 0).any():
             out = np.flatnonzero(found < 0)
-            lats, lons = coordinates(lat, lon)
-            x, y = to_km(self.box.lat, self.box.lon, lats[out], lons[out])
-            _, found[out] = KDTree(self.inputs.points).query(np.column_stack([x, y]))
+            lats, lons = vectors(lat, lon)  # all of them places on Earth, or `locate` had refused them
+            centres = self.inputs.points
+            assert centres is not None  # the inputs of a map are points on it
+            found[out] = self._locator.nearest(centres, lats[out], lons[out])
         return found
 
     def __repr__(self) -> str:

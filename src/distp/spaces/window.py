@@ -34,6 +34,17 @@ class Window(NamedTuple):
     x: FloatArray
     y: FloatArray
 
+    def project(self, lat: FloatArray, lon: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return km east and north of the anchor, within `FIT_KM`; infinite outside the rectangle."""
+        middle, per_height, lon0, per_width = self.frame.tolist()
+        t, e = (lat - middle) * per_height, ((lon - lon0 + 540) % 360 - 180) * per_width
+        s = 2 * e**2 - 1
+        inside = (np.abs(t) <= 1) & (np.abs(e) <= 1)
+        return (
+            np.where(inside, e * _value(self.x, t, s), np.inf),
+            np.where(inside, _value(self.y, t, s), np.inf),
+        )
+
 
 def fit_window(lat0: float, lon0: float, extent: tuple[float, float, float, float]) -> Window | None:
     """Return the window of a box (west, south, east, north in km), or None where only the projection will do.
