@@ -88,6 +88,15 @@ def test_importing_distp_loads_numpy_and_scipy_only():
     assert done.stdout.strip() == "[]"
 
 
+def test_whoever_draws_a_tuple_waits_for_neither_tables_nor_figures():
+    script = (
+        "import sys, distp.release, distp.cli.query; distp.Policy, distp.release.Memory, distp.release.Sampler;"
+        "print([m for m in ('polars', 'matplotlib', 'jinja2', 'pyproj') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def room(module: str) -> str:
     return module.split(".")[1] if module.count(".") else module
 

@@ -407,7 +407,7 @@ def test_killed_at_any_moment_and_started_again_it_is_as_if_never_killed(tmp_pat
     source = places(12_000)
     source.write_parquet(tmp_path / "i.parquet")
     policy.save(tmp_path / "p.policy")
-    words = [tmp_path / "i.parquet", tmp_path / out, tmp_path / "p.policy", "500", "17"]
+    words = [tmp_path / "i.parquet", tmp_path / out, tmp_path / "p.policy", "200", "17"]
     done = subprocess.run([sys.executable, "-c", ZYGOTE, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)

@@ -19,7 +19,6 @@ from distp.distributions import Pair
 from distp.errors import ParameterError
 from distp.files import replacing
 from distp.release import Policy
-from distp.report.figures import loss_figure
 
 NAME = "compare"
 EXAMPLE = "distp compare --epsilon 0.5 --epsilon 1 --out compared"
@@ -122,5 +121,7 @@ def write(folder: Path, rows: Sequence[Compared]) -> None:
         for row in rows:
             numbers = (row.epsilon, row.delta, row.realised.upper, row.dummies, row.loss, row.success.upper)
             writer.writerow((row.mechanism, *numbers, row.parameter))
+    from distp.report.figures import loss_figure  # loads what draws figures
+
     with replacing(folder / "loss.png") as temporary:
         loss_figure(rows).savefig(temporary, format="png", dpi=130)

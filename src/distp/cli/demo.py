@@ -12,6 +12,7 @@ import typer
 from distp.cli import options, steps
 from distp.cli.console import emit, say
 from distp.cli.query import centres
+from distp.cli.remembered import region_of
 from distp.data import Example, load_example
 from distp.errors import DataError
 from distp.files import replacing
@@ -85,7 +86,7 @@ def run(
     _write_buildings(out / "buildings.csv", example)
     policy.save(out / "home.policy")
     with replacing(out / "tuple.png") as temporary:
-        figure = tuple_figure(regions, policy.prior, steps.region_of(policy, lat, lon), drawn)
+        figure = tuple_figure(regions, policy.prior, region_of(policy, lat, lon), drawn)
         figure.savefig(temporary, format="png", dpi=130)
     page = steps.report(out, "Hiding home buildings in Manhattan", policy, words, rows, read)
     if json_output:

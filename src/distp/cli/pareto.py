@@ -15,7 +15,6 @@ from distp.cli.console import emit, progress, say, table
 from distp.distributions import Pair
 from distp.errors import DataError, ParameterError
 from distp.files import replacing
-from distp.report.figures import pareto_figure
 from distp.spaces import Regions
 
 EPSILONS = (0.2, 0.5, 1.0, 2.0)
@@ -130,6 +129,8 @@ def write(folder: Path, rows: Sequence[Choice]) -> None:
                     row.parameter,
                 )
             )
+    from distp.report.figures import pareto_figure  # loads what draws figures
+
     with replacing(folder / "pareto.png") as temporary:
         pareto_figure(rows).savefig(temporary, format="png", dpi=130)
 

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from distp.cli import options, steps
+from distp.cli import options
 from distp.cli.console import emit, say, working
+from distp.cli.remembered import memory_of
 from distp.files import check_target
 from distp.release import Policy, protect_file
 
@@ -67,7 +68,7 @@ def run(
     loaded = Policy.load(policy)
     broken = "" if loaded.certificate.holds else "warning: this policy does not meet its own target: see distp audit"
     check_target(out, policy, *([] if secret is None else [secret]))
-    memory = steps.memory_of(person, secret, period, ledger, limit)
+    memory = memory_of(person, secret, period, ledger, limit)
     with working("protecting", "rows") as step:
         done = protect_file(
             files,

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from distp.cli import options, steps
+from distp.cli import options
 from distp.cli.console import emit
+from distp.cli.remembered import memory_of, region_of
 from distp.release import Policy
 from distp.spaces import Regions
 
@@ -43,8 +44,8 @@ def run(
 ) -> None:
     """Print one tuple for one place, drawn from operating-system entropy."""
     loaded = Policy.load(policy)
-    region = np.array([steps.region_of(loaded, lat, lon)])
-    memory = steps.memory_of(person, secret, period, ledger, limit)
+    region = np.array([region_of(loaded, lat, lon)])
+    memory = memory_of(person, secret, period, ledger, limit)
     if memory is None or person is None:
         found = loaded.release_inputs(region)
     else:

@@ -21,13 +21,12 @@ from distp.data.attributes import columns_of, split_name
 from distp.data.formats import FORMATS, GENERIC, WORLDWIDE
 from distp.data.presets import PRESETS
 from distp.data.readers import MAX_BAD, find_format
-from distp.data.samples import WEIGHTS
 from distp.distributions import Pair
+from distp.distributions.people import WEIGHTS, check_weight
 from distp.distributions.resampling import DRAWS
-from distp.errors import OutsideError, ParameterError
+from distp.errors import ParameterError
 from distp.privacy import Bracket
-from distp.release import Ledger, Memory, Policy, open_secret
-from distp.report import Study, write_report
+from distp.release import Policy
 from distp.spaces import Box, Regions
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0)
@@ -53,8 +52,7 @@ class DataOptions:
 
     def check(self) -> None:
         """Refuse what no file could make good."""
-        if self.weight not in WEIGHTS:
-            raise ParameterError(f"--weight must be one of {', '.join(WEIGHTS)}, got {self.weight!r}")
+        check_weight(self.weight, "--weight")
         nonnegative(self.smoothing, "smoothing")
 
 
@@ -227,6 +225,8 @@ def report(
     read: Sequence[str],
 ) -> Path:
     """Compute the curves and write the report."""
+    from distp.report import Study, write_report  # loads what draws figures
+
     curves = []
     with progress("drawing the report") as step:
         for pair in policy.pairs:
@@ -337,25 +337,3 @@ def check_outside(outside: str) -> bool:
     if outside not in ("refuse", "nearest"):
         raise ParameterError(f"--outside must be 'refuse' or 'nearest', got {outside!r}")
     return outside == "nearest"
-
-
-def memory_of(
-    person: str | None, secret: Path | None, period: str, ledger: Path | None, limit: int | None
-) -> Memory | None:
-    """Return what remembers tuples, if that was asked for; half of it is refused."""
-    if (ledger is None) != (limit is None):
-        raise ParameterError("--ledger and --limit belong together")
-    if (person is None) != (secret is None) or (secret is None and (ledger is not None or period)):
-        raise ParameterError("--person and --secret belong together; --period, --ledger and --limit need them")
-    if secret is None:
-        return None
-    counted = None if ledger is None or limit is None else Ledger(ledger, limit)
-    return Memory(open_secret(secret), period, counted)
-
-
-def region_of(policy: Policy, lat: float, lon: float) -> int:
-    """Return the input region of one point, or say that it is outside without repeating it."""
-    found = int(policy.locate(lat, lon)[0])
-    if found < 0:
-        raise OutsideError("the point lies outside the policy's area")
-    return found

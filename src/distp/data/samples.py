@@ -10,9 +10,9 @@ from scipy import sparse
 
 from distp.checks import FloatArray, IntArray, nonnegative
 from distp.distributions import Pair, People, Support
-from distp.errors import DataError, ParameterError
+from distp.distributions.people import check_weight
+from distp.errors import DataError
 
-WEIGHTS = ("check-ins", "users")
 BoolArray = NDArray[np.bool_]
 
 
@@ -47,8 +47,7 @@ class Sample:
     condition: str = ""
 
     def __post_init__(self) -> None:
-        if self.weight not in WEIGHTS:
-            raise ParameterError(f"weight must be one of {', '.join(WEIGHTS)}, got {self.weight!r}")
+        check_weight(self.weight)
         if self.weight == "users" and self.users is None:
             raise DataError("weighting by users needs the person of each check-in: name the column with --user")
 

@@ -9,7 +9,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from distp.checks import FloatArray, IntArray, nonnegative
-from distp.errors import DistributionError
+from distp.errors import DistributionError, ParameterError
+
+WEIGHTS = ("check-ins", "users")  # what counts as one: a check-in, or all check-ins of a person together
+
+
+def check_weight(weight: str, name: str = "weight") -> str:
+    """Refuse what is none of `WEIGHTS`."""
+    if weight not in WEIGHTS:
+        raise ParameterError(f"{name} must be one of {', '.join(WEIGHTS)}, got {weight!r}")
+    return weight
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from distp.certificates import Certificate, certify
 from distp.checks import FloatArray, IntArray, nonnegative
-from distp.data.samples import WEIGHTS
 from distp.distributions import Pair
+from distp.distributions.people import WEIGHTS, check_weight
 from distp.errors import DistpError, OutsideError, ParameterError, PolicyError
 from distp.mechanisms import Tupling
 from distp.privacy import Bracket
@@ -91,8 +91,7 @@ class Policy:
     smoothing: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.weight not in WEIGHTS:
-            raise ParameterError(f"weight must be one of {', '.join(WEIGHTS)}, got {self.weight!r}")
+        check_weight(self.weight)
         nonnegative(self.smoothing, "smoothing")
         if self.outside not in OUTSIDE:
             raise ParameterError(f"outside must be one of {', '.join(OUTSIDE)}, got {self.outside!r}")

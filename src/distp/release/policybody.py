@@ -10,8 +10,8 @@ import numpy as np
 
 from distp.certificates import Certificate
 from distp.checks import IntArray, count, distribution
-from distp.data.samples import WEIGHTS
 from distp.distributions import Pair, Support
+from distp.distributions.people import WEIGHTS
 from distp.errors import PolicyError
 from distp.release import regionfile
 from distp.release.weights import BITS, FEW_BITS, Weights

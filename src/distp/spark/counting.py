@@ -15,8 +15,8 @@ from distp.checks import nonnegative, probability
 from distp.data.attributes import split_name
 from distp.data.places import REASON, located
 from distp.data.readers import MAX_BAD
-from distp.data.samples import WEIGHTS
 from distp.distributions import Pair
+from distp.distributions.people import WEIGHTS, check_weight
 from distp.errors import DataError, ParameterError
 from distp.release.policy import OUTSIDE
 from distp.spaces import Regions
@@ -112,8 +112,7 @@ def count(
     are not in the data.
     """
     require_spark()
-    if weight not in WEIGHTS:
-        raise ParameterError(f"weight must be one of {', '.join(WEIGHTS)}, got {weight!r}")
+    check_weight(weight)
     if outside not in OUTSIDE:
         raise ParameterError(f"outside must be one of {', '.join(OUTSIDE)}, got {outside!r}")
     if weight == "users" and user is None:
