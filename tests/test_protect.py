@@ -376,15 +376,21 @@ def child():
             os._exit(1)
     return pid
 
-started = time.monotonic()
-assert os.waitpid(child(), 0)[1] == 0
-whole = time.monotonic() - started
-seen = []
-while len(seen) < kills:
+def clear():
     if os.path.isdir(target):
         shutil.rmtree(target)
     elif os.path.exists(target):
         os.unlink(target)
+
+whole = 99.0
+for _ in range(3):  # the first is slow
+    started = time.monotonic()
+    assert os.waitpid(child(), 0)[1] == 0
+    whole = min(whole, time.monotonic() - started)
+    clear()
+seen = []
+while len(seen) < kills:
+    clear()
     pid = child()
     time.sleep(random.uniform(0, 1.2) * whole)
     os.kill(pid, signal.SIGKILL)
