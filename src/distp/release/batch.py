@@ -87,7 +87,7 @@ def protect_file(
     restart : bool
         Throw away what an interrupted job has finished.
     progress : callable, optional
-        Called with (blocks read, blocks in all, about; rows written).
+        Called with (steps done, steps in all, about; rows written).
 
     Raises
     ------
@@ -128,13 +128,19 @@ def protect_file(
                 f"{work.empty:,} rows of finished parts have an empty report: allow that with --empty, or start anew "
                 "with --restart"
             )
-        _protect(stream, work, _Drawing(policy, memory, empty), kind, progress)
+        packed = path.suffix == ".parquet"
+
+        def tell(done: int, rows: int) -> None:
+            if progress:
+                progress(done, stream.steps * (1 + packed), rows)
+
+        _protect(stream, work, _Drawing(policy, memory, empty), kind, tell)
         if not work.parts:
             raise DataError(f"{found.label} has no rows")
         result = Protected(work.rows, work.empty, before)
         work.deliver(regions_table(policy.regions).write_csv, table)
-        if path.suffix == ".parquet":
-            work.deliver(partial(pack, partial(read_arrow, work.rows_file, work.sizes)), path)
+        if packed:
+            work.deliver(partial(pack, partial(_parts, work, stream.steps, tell)), path)
             work.discard()
         else:
             if kind == "arrow":
@@ -197,13 +203,13 @@ def _protect(
     work: Work,
     drawing: _Drawing,
     kind: str,
-    progress: Progress | None,
+    tell: Callable[[int, int], None],
 ) -> None:
     """Draw and write what is not finished yet.
 
     While the rows of one part are drawn, the next are read and located, and the last are written.
     """
-    types, steps = _types(work, kind), stream.steps
+    types = _types(work, kind)
     with ThreadPoolExecutor(1) as pool:
         writing: Future[None] | None = None
         for piece in _cut(ahead(_pieces(stream, work.rows, drawing, kind)), _size(drawing.policy)):
@@ -217,8 +223,7 @@ def _protect(
             write = partial(write_part, frame, kind=kind, header=not work.rows)
             lacking = frame[COLUMN].null_count()
             writing = pool.submit(work.add, write, frame.height, lacking, piece.number + 1)
-            if progress:
-                progress(piece.done, steps, work.rows + frame.height)
+            tell(piece.done, work.rows + frame.height)
         if writing is not None:
             writing.result()
 
@@ -314,6 +319,13 @@ def _joined(pieces: Sequence[_Piece]) -> _Piece:
 
 def _sliced(piece: _Piece, start: int, size: int) -> _Piece:
     return _Piece(piece.kept.slice(start, size), piece.inputs[start : start + size], piece.number, piece.done)
+
+
+def _parts(work: Work, steps: int, tell: Callable[[int, int], None]) -> Iterator[pl.DataFrame]:
+    """Yield the finished parts to be packed, which counts as much as drawing them did."""
+    for number, part in enumerate(read_arrow(work.rows_file, work.sizes), 1):
+        yield part
+        tell(steps + steps * number // len(work.parts), work.rows)
 
 
 def _types(work: Work, kind: str) -> dict[str, pl.DataType]:
