@@ -72,7 +72,7 @@ def protect_file(
         As for `read_check_ins`.
     target : str or Path
         ``.parquet`` or ``.arrow`` (a list of fixed size, ``report``, of region numbers), ``.csv`` (``report_0`` ...),
-        or a new folder, whose name has no ending: of Parquet files, which need not be put together at the end.
+        or a new folder, whose name has no ending, of Parquet files.
     policy : Policy
     format, lat, lon : str, optional
         As for `read_check_ins`.
@@ -97,12 +97,7 @@ def protect_file(
     if (person is None) != (memory is None):
         raise ParameterError("person and memory belong together: whose tuples are to be remembered, and by what")
     path = Path(target)
-    if path.name.startswith(".") or path.name.endswith(".") or path.suffix not in KINDS:
-        raise DataError(
-            f"cannot write {path}: the name must end in {', '.join(sorted(filter(None, KINDS)))}, or have no ending: "
-            "a folder of Parquet files"
-        )
-    kind = KINDS[path.suffix]
+    kind = _kind(path)
     table = path.with_name(f"{path.name}{REGIONS}")
     sources = [source] if isinstance(source, (str, Path)) else source
     check_target(path, *sources, *([] if memory is None or memory.ledger is None else [memory.ledger.path]))
@@ -117,10 +112,16 @@ def protect_file(
         "lon": lon,
         "keep": keep,
         "kind": path.suffix,
+        "person": person,
+        "memory": None if memory is None else memory.name,
+        "companions": _identities([part for role in found.others.values() for part in role]),
     }
-    job |= {"person": person, "memory": None if memory is None else memory.name}
-    job |= {"companions": _identities([part for role in found.others.values() for part in role])}
-    suffix = None if path.suffix else f".{kind}"
+    packed, suffix = path.suffix == ".parquet", None if path.suffix else f".{kind}"
+
+    def tell(done: int, rows: int) -> None:
+        if progress:
+            progress(done, stream.steps * (1 + packed), rows)
+
     with working(path, job, _identities(found.parts), suffix, restart=restart) as work:
         before = work.rows
         if work.empty and not empty:
@@ -128,12 +129,6 @@ def protect_file(
                 f"{work.empty:,} rows of finished parts have an empty report: allow that with --empty, or start anew "
                 "with --restart"
             )
-        packed = path.suffix == ".parquet"
-
-        def tell(done: int, rows: int) -> None:
-            if progress:
-                progress(done, stream.steps * (1 + packed), rows)
-
         _protect(stream, work, _Drawing(policy, memory, empty), kind, tell)
         if not work.parts:
             raise DataError(f"{found.label} has no rows")
@@ -147,6 +142,16 @@ def protect_file(
                 finish_arrow(work.rows_file, work.sizes)
             work.become(path)
     return result
+
+
+def _kind(path: Path) -> str:
+    """Return what the parts of a target are written as; refuse a name that says nothing, or something else."""
+    if path.name.startswith(".") or path.name.endswith(".") or path.suffix not in KINDS:
+        raise DataError(
+            f"cannot write {path}: the name must end in {', '.join(sorted(filter(None, KINDS)))}, or have no ending: "
+            "a folder of Parquet files"
+        )
+    return KINDS[path.suffix]
 
 
 def _identities(parts: Sequence[Part]) -> list[dict[str, Any]]:
