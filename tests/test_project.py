@@ -79,19 +79,20 @@ def test_every_public_name_is_used_in_the_tests():
     assert unused == []
 
 
-def test_importing_distp_loads_numpy_and_scipy_only():
+@pytest.mark.parametrize(
+    ("names", "spared"),
+    [
+        (
+            "distp.calibrate, distp.delta, distp.Regions, distp.RestrictedLaplace",
+            "pyproj polars matplotlib typer rich",
+        ),
+        ("distp.Policy, distp.release.Memory; from distp.cli.query import run", "pyproj polars matplotlib"),
+    ],
+)
+def test_nobody_waits_for_what_is_not_used(names, spared):
     script = (
-        "import sys, distp; distp.calibrate, distp.delta, distp.Regions, distp.RestrictedLaplace;"
-        "print([m for m in ('pyproj', 'polars', 'matplotlib', 'typer', 'rich', 'jinja2') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
-def test_whoever_draws_a_tuple_waits_for_neither_tables_nor_figures():
-    script = (
-        "import sys, distp.release, distp.cli.query; distp.Policy, distp.release.Memory, distp.release.Sampler;"
-        "print([m for m in ('polars', 'matplotlib', 'jinja2', 'pyproj') if m in sys.modules])"
+        f"import sys, distp, distp.release; {names};"
+        f"print([module for module in '{spared} jinja2'.split() if module in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
