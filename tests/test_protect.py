@@ -253,10 +253,10 @@ class TestWhatIsNotTheSameJob:
         folder = interrupted(tmp_path, policy, three)
         whole = (folder / work.ROWS).read_bytes()
         (folder / work.ROWS).write_bytes(whole[:-1])
-        with pytest.raises(DataError, match="is missing, or has changed"):
+        with pytest.raises(DataError, match="is missing, or is not as long"):
             protect_file(three, tmp_path / "o.parquet", policy, keep=["id"])
         (folder / work.ROWS).unlink()
-        with pytest.raises(DataError, match="is missing, or has changed"):
+        with pytest.raises(DataError, match="is missing, or is not as long"):
             protect_file(three, tmp_path / "o.parquet", policy, keep=["id"])
         (folder / work.ROWS).write_bytes(whole)
         manifest = (folder / work.MANIFEST).read_text()
@@ -274,7 +274,7 @@ class TestWhatIsNotTheSameJob:
 
     def test_two_processes_at_once(self, tmp_path, policy, three):
         folder = interrupted(tmp_path, policy, three)
-        with work._locked(folder), pytest.raises(DataError, match="another process"):
+        with work._locked(folder, tmp_path / "o.parquet"), pytest.raises(DataError, match="another process"):
             protect_file(three, tmp_path / "o.parquet", policy, keep=["id"])
 
 

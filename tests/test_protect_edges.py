@@ -137,7 +137,10 @@ def test_what_else_lies_in_a_jobs_folder_stays(tmp_path, policy):  # noqa: F811
 def test_a_restart_waits_for_nobody_and_disturbs_nobody(tmp_path, policy):  # noqa: F811
     places(10).write_csv(tmp_path / "i.csv")
     (tmp_path / "o.csv.partial").mkdir()
-    with work._locked(tmp_path / "o.csv.partial"), pytest.raises(DataError, match="another process"):
+    with (
+        work._locked(tmp_path / "o.csv.partial", tmp_path / "o.csv"),
+        pytest.raises(DataError, match="another process"),
+    ):
         protect_file(tmp_path / "i.csv", tmp_path / "o.csv", policy, restart=True)
 
 

@@ -38,3 +38,7 @@ def __getattr__(name: str) -> Any:
     from distp.release import batch
 
     return getattr(batch, name)
+
+
+def __dir__() -> list[str]:
+    return __all__

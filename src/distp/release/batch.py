@@ -25,8 +25,8 @@ from distp.release.arrowfile import finish_arrow, read_arrow, without_dictionari
 from distp.release.columns import COLUMN, PLACES, check_keep
 from distp.release.memory import Memory
 from distp.release.policy import Policy
-from distp.release.tables import KINDS, pack, regions_table, write_part
-from distp.release.work import Work, working
+from distp.release.tables import KINDS, check_columns, pack, regions_table, write_part
+from distp.release.work import Work, is_job, working
 
 PART_ROWS = 1 << 20
 PART_BYTES = 1 << 26  # of tuples in a part, where they are long
@@ -100,7 +100,10 @@ def protect_file(
     kind = _kind(path)
     table = path.with_name(f"{path.name}{REGIONS}")
     sources = [source] if isinstance(source, (str, Path)) else source
-    check_target(path, *sources, *([] if memory is None or memory.ledger is None else [memory.ledger.path]))
+    if not path.suffix and path.is_file():
+        raise DataError(f"cannot write {path}: a file of that name is in the way of the folder")
+    if restart or not is_job(path):
+        check_target(path, *sources, *([] if memory is None or memory.ledger is None else [memory.ledger.path]))
     check_target(table, *(file for file in sources if Path(file).is_file()))
     found = find_set(source, format)
     keep = check_keep(keep, policy)
@@ -129,19 +132,17 @@ def protect_file(
                 f"{work.empty:,} rows of finished parts have an empty report: allow that with --empty, or start anew "
                 "with --restart"
             )
-        _protect(stream, work, _Drawing(policy, memory, empty), kind, tell)
-        if not work.parts:
-            raise DataError(f"{found.label} has no rows")
-        result = Protected(work.rows, work.empty, before)
-        work.deliver(regions_table(policy.regions).write_csv, table)
-        if packed:
-            work.deliver(partial(pack, partial(_parts, work, stream.steps, tell)), path)
-            work.discard()
-        else:
-            if kind == "arrow":
-                finish_arrow(work.rows_file, work.sizes)
-            work.become(path)
-    return result
+        if not work.delivered:
+            _protect(stream, work, _Drawing(policy, memory, empty), path.suffix, tell)
+            if not work.parts:
+                raise DataError(f"{found.label} has no rows")
+            work.deliver(regions_table(policy.regions).write_csv, table)
+            if packed:
+                work.deliver(partial(pack, partial(_parts, work, stream.steps, tell), work.width), path)
+                work.delivered = True
+            else:
+                work.become(path, finish_arrow if kind == "arrow" else None)
+        return Protected(work.rows, work.empty, before)
 
 
 def _kind(path: Path) -> str:
@@ -207,18 +208,22 @@ def _protect(
     stream: Stream,
     work: Work,
     drawing: _Drawing,
-    kind: str,
+    suffix: str,
     tell: Callable[[int, int], None],
 ) -> None:
     """Draw and write what is not finished yet.
 
     While the rows of one part are drawn, the next are read and located, and the last are written.
     """
+    kind = KINDS[suffix]
     types = _types(work, kind)
     with ThreadPoolExecutor(1) as pool:
         writing: Future[None] | None = None
-        for piece in _cut(ahead(_pieces(stream, work.rows, drawing, kind)), _size(drawing.policy)):
-            own = dict(piece.kept.drop(PERSON, strict=False).schema)
+        for piece in _cut(ahead(_pieces(stream, work.rows, drawing)), _size(drawing.policy)):
+            kept = piece.kept.drop(PERSON, strict=False)
+            own = dict(kept.schema)
+            if not work.parts and writing is None:
+                check_columns(kept, suffix)
             types = types or own
             if kind != "csv" and own != types:  # no value is ever changed
                 raise DataError(UNLIKE)
@@ -226,9 +231,10 @@ def _protect(
             if writing is not None:
                 writing.result()
             write = partial(write_part, frame, kind=kind, header=not work.rows)
-            lacking = frame[COLUMN].null_count()
-            writing = pool.submit(work.add, write, frame.height, lacking, piece.number + 1)
-            tell(piece.done, work.rows + frame.height)
+            rows, lacking = frame.height, frame[COLUMN].null_count()
+            # From here on the frame is the writer's: it is locked while polars writes it.
+            writing = pool.submit(work.add, write, rows, lacking, piece.number + 1)
+            tell(piece.done, work.rows + rows)
         if writing is not None:
             writing.result()
 
@@ -238,7 +244,7 @@ def _size(policy: Policy) -> int:
     return max(1, min(PART_ROWS, PART_BYTES // (4 * (policy.dummies + 1))))
 
 
-def _pieces(stream: Stream, skip: int, drawing: _Drawing, kind: str) -> Iterator[_Piece]:
+def _pieces(stream: Stream, skip: int, drawing: _Drawing) -> Iterator[_Piece]:
     """Yield the rows of each block with their input regions."""
     keep, known = list(stream.asked.keep), stream.found.format in FORMATS
     for block in stream.blocks(skip):
@@ -253,9 +259,6 @@ def _pieces(stream: Stream, skip: int, drawing: _Drawing, kind: str) -> Iterator
         if stream.found.format in TEXTS:
             kept = kept.select(pl.all().cast(pl.String))
         kept = kept.cast({name: without_dictionaries(type_) for name, type_ in kept.schema.items()})
-        for name, type_ in kept.schema.items():
-            if kind == "csv" and (type_.is_nested() or type_ == pl.Binary):
-                raise DataError(f"--keep {name}: lists, records and bytes cannot be written as CSV; write .parquet")
         yield _Piece(kept, inputs, block.number, block.done)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +14,8 @@ import polars as pl
 from polars.exceptions import PolarsError
 from polars.io.plugins import register_io_source
 
-from distp.release.arrowfile import write_arrow
+from distp.errors import DataError
+from distp.release.arrowfile import arrow_holds, write_arrow
 from distp.release.columns import COLUMN
 from distp.spaces import Regions
 
@@ -36,16 +38,41 @@ def write_part(frame: pl.DataFrame, stream: BinaryIO, kind: str, *, header: bool
             spread.write_csv(stream, include_header=header, null_value='""' if spread.width == 1 else None)
 
 
-def pack(parts: Callable[[], Iterator[pl.DataFrame]], path: Path) -> None:
-    """Write protected rows as one Parquet file, in constant memory; ``parts`` begins to yield them anew."""
-    schema = next(parts()).schema
-    places = schema[COLUMN].shape[0]  # type: ignore[attr-defined]
+def check_columns(kept: pl.DataFrame, suffix: str) -> None:
+    """Refuse, before any part is written, a column whose type such a target cannot hold."""
+    kinds = {KINDS[suffix], "parquet"} if suffix == ".parquet" else {KINDS[suffix]}
+    for name, type_ in kept.schema.items():
+        if not all(_holds(kept.select(name).head(1), kind) for kind in kinds):
+            better = "; write .parquet" if suffix == ".csv" else ""
+            raise DataError(f"--keep {name}: {type_} cannot be written as {suffix or 'Parquet'}{better}")
+
+
+def _holds(column: pl.DataFrame, kind: str) -> bool:
+    written = io.BytesIO()
+    try:
+        if kind == "csv":
+            column.write_csv(written)
+            return True
+        if kind == "parquet":
+            column.write_parquet(written)
+            return pl.read_parquet(written.getvalue()).schema == column.schema
+        return arrow_holds(column)
+    except (PolarsError, pl.exceptions.PanicException):
+        return False
+
+
+def pack(parts: Callable[[], Iterator[pl.DataFrame]], width: int, path: Path) -> None:
+    """Write protected rows as one Parquet file, in constant memory.
+
+    ``parts`` begins to yield them anew, ``width`` says how many bytes a row takes, about.
+    """
     with _named():
+        schema = next(parts()).schema
         register_io_source(lambda *_: parts(), schema=schema).sink_parquet(
             path,
             compression="lz4",
             statistics=False,
-            row_group_size=max(1, min(GROUP_ROWS, GROUP_BYTES // (4 * places))),  # held at once, several times
+            row_group_size=max(1, min(GROUP_ROWS, GROUP_BYTES // width)),  # held at once, several times
             maintain_order=True,
             engine="streaming",
         )

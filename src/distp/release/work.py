@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 from distp.errors import DataError
 from distp.files import flush_folder, replacing, take_place
@@ -58,6 +58,8 @@ class Work:
     suffix : str or None
         What the names of parts end in; None: they stand one after the other in one file, `rows_file`.
     parts : list of Done
+    delivered : bool
+        Whether the target is in place already: a run was killed just then.
     """
 
     folder: Path
@@ -65,6 +67,7 @@ class Work:
     sources: list[dict[str, Any]]
     suffix: str | None
     parts: list[Done] = field(default_factory=list)
+    delivered: bool = False
 
     @property
     def rows(self) -> int:
@@ -82,6 +85,11 @@ class Work:
         return [part.size for part in self.parts]
 
     @property
+    def width(self) -> int:
+        """Bytes that a row takes, about."""
+        return max(1, sum(self.sizes) // max(1, self.rows))
+
+    @property
     def rows_file(self) -> Path:
         """The one file that holds the finished parts, and perhaps something after them."""
         return self.folder / ROWS
@@ -97,35 +105,35 @@ class Work:
 
     def add(self, write: Callable[[BinaryIO], None], rows: int, empty: int, sources: int) -> None:
         """Write one more part, all or nothing, and count it."""
-        if self.suffix is None:
-            size = self._appended(write)
-        else:
-            path = _part(self.folder, len(self.parts), self.suffix)
-            with replacing(path) as temporary, temporary.open("wb") as stream:
-                write(stream)
-            size = path.stat().st_size
-        self._count([*self.parts, Done(rows, empty, size, sources)])
+        with _writing(self.folder):
+            if self.suffix is None:
+                size = self._appended(write)
+            else:
+                path = _part(self.folder, len(self.parts), self.suffix)
+                with replacing(path) as temporary, temporary.open("wb") as stream:
+                    write(stream)
+                size = path.stat().st_size
+            self._count([*self.parts, Done(rows, empty, size, sources)])
 
     def _appended(self, write: Callable[[BinaryIO], None]) -> int:
         """Write behind the finished parts, and return how many bytes."""
         start = sum(self.sizes)
-        try:
-            with self.rows_file.open("r+b" if start else "wb") as stream:
-                stream.truncate(start)
-                stream.seek(start)
-                try:
-                    write(stream)
-                    stream.flush()
-                    os.fsync(stream.fileno())
-                except OSError:
-                    stream.truncate(start)  # on a full disk, what is half written takes the room of what is to come
-                    raise
-                return stream.seek(0, os.SEEK_END) - start
-        except OSError as error:
-            raise DataError(f"cannot write {self.rows_file}: {error.strerror or error}") from None
+        with self.rows_file.open("r+b" if start else "wb") as stream:
+            stream.truncate(start)
+            stream.seek(start)
+            try:
+                write(stream)
+                stream.flush()
+                os.fsync(stream.fileno())
+            except OSError:
+                stream.truncate(start)  # on a full disk, what is half written takes the room of what is to come
+                raise
+            return stream.seek(0, os.SEEK_END) - start
 
-    def _count(self, parts: list[Done]) -> None:
+    def _count(self, parts: list[Done], whole: tuple[int, int] | None = None) -> None:
+        """Replace the manifest; ``whole``: by what the finished file is known again once it is the target."""
         body = {"version": VERSION, "job": self.job, "sources": self.sources, "parts": [asdict(one) for one in parts]}
+        body["whole"] = whole
         with replacing(self.folder / MANIFEST) as temporary:
             temporary.write_text(json.dumps(body) + "\n", encoding="utf-8")
         flush_folder(self.folder)
@@ -134,33 +142,36 @@ class Work:
     def deliver(self, write: Callable[[Path], None], target: Path) -> None:
         """Write a whole file in the folder, and let it take the place of ``target``."""
         temporary = self.folder / WHOLE
-        try:
+        with _writing(target):
             write(temporary)
             take_place(temporary, target)
-        except OSError as error:
-            raise DataError(f"cannot write {target}: {error.strerror or error}") from None
-        flush_folder(target.parent)
+            flush_folder(target.parent)
 
-    def become(self, target: Path) -> None:
-        """Let what was written take the place of ``target``, at once: the one file, or the folder of parts."""
-        (self.folder / MANIFEST).unlink()
-        try:
+    def become(self, target: Path, finish: Callable[[Path, list[int]], None] | None = None) -> None:
+        """Let what was written take the place of ``target``, at once: the one file, or the folder of parts.
+
+        ``finish`` writes into the file, whose parts have these sizes, what comes after the last of them.
+        """
+        with _writing(target):
             if self.suffix is None:
+                if finish:
+                    finish(self.rows_file, self.sizes)
+                self._count(self.parts, _known(self.rows_file))
                 take_place(self.rows_file, target)
             else:
                 self.folder.replace(target)
-        except OSError as error:
-            self._count(self.parts)
-            raise DataError(f"cannot write {target}: {error.strerror}") from None
-        if self.suffix is None:
-            self.discard()
-        else:
-            (target / LOCK).unlink(missing_ok=True)
-        flush_folder(target.parent)
+                self.folder = target
+            flush_folder(target.parent)
+        self.delivered = True
 
-    def discard(self) -> None:
-        """Remove the folder and all parts."""
-        discard(self.folder)
+    def close(self) -> None:
+        """Remove what is no longer needed once the target is in place."""
+        with _writing(self.folder):
+            if self.suffix is None:
+                discard(self.folder)
+            else:
+                (self.folder / LOCK).unlink(missing_ok=True)
+                (self.folder / MANIFEST).unlink(missing_ok=True)
 
 
 @contextmanager
@@ -169,40 +180,45 @@ def working(
 ) -> Iterator[Work]:
     """Open the folder of a job, with the parts that an interrupted run finished; see `Work` for what they are.
 
-    Without a finished part, the folder is removed when the job fails.
+    It is removed when the job is done; without a finished part, also when the job fails.
 
     Raises
     ------
     DataError
         Another process is at work on it; or there are parts of another job, or of files that have changed since.
     """
-    folder = target.with_name(f"{target.name}.partial")
-    _made(folder, target)
-    with _locked(folder):
-        if restart:
-            (folder / MANIFEST).unlink(missing_ok=True)
-        work = Work(folder, job, sources, suffix, _finished(folder, job, sources, suffix))
-        counted = {*work.files, work.rows_file} if work.parts else set()
-        for item in _own(folder):  # what a killed run was writing, or had begun to throw away
-            if item not in counted:
-                item.unlink()
+    folder = target if is_job(target) else target.with_name(f"{target.name}.partial")
+    with _locked(folder, target):
+        with _writing(folder):
+            if restart:
+                (folder / MANIFEST).unlink(missing_ok=True)
+            work = Work(folder, job, sources, suffix)
+            _take_up(work, target)
+            counted = {*work.files, work.rows_file} if work.parts else set()
+            for item in _own(folder):  # what a killed run was writing, or had begun to throw away
+                if item not in counted:
+                    item.unlink()
         try:
             yield work
         finally:
-            if not work.parts:
-                work.discard()
+            if work.delivered:
+                work.close()
+            elif not work.parts:
+                discard(folder)
+
+
+def is_job(target: Path) -> bool:
+    """Say whether a folder was put in place by a job that was killed just then."""
+    return (target / MANIFEST).is_file()
 
 
 def _made(folder: Path, target: Path) -> None:
     """Make the folder of a job; one that is there already must be that of a job."""
-    try:
-        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-            raise DataError(f"cannot write {target}: {folder} is in the way")
-        if folder.exists() and not (folder / LOCK).exists() and any(folder.iterdir()):
-            raise DataError(f"cannot write {target}: the folder {folder} is in the way, and not that of a job")
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise DataError(f"cannot write {target}: {error.strerror}") from None
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise DataError(f"cannot write {target}: {folder} is in the way")
+    if folder.exists() and not (folder / LOCK).exists() and not is_job(folder) and any(folder.iterdir()):
+        raise DataError(f"cannot write {target}: the folder {folder} is in the way, and not that of a job")
+    folder.mkdir(exist_ok=True)
 
 
 def _own(folder: Path) -> list[Path]:
@@ -228,34 +244,40 @@ def _part(folder: Path, place: int, suffix: str) -> Path:
     return folder / f"part-{place:05d}{suffix}"
 
 
-def _finished(folder: Path, job: dict[str, Any], sources: list[dict[str, Any]], suffix: str | None) -> list[Done]:
-    """Return the finished parts of the same job; refuse those of another."""
-    path = folder / MANIFEST
-    hint = f"remove the folder {folder}, or start anew with --restart"
+def _take_up(work: Work, target: Path) -> None:
+    """Add the finished parts of the same job to a work; refuse those of another."""
+    path = work.folder / MANIFEST
+    hint = f"remove the folder {work.folder}, or start anew with --restart"
     if not path.exists():
-        return []
+        return
     try:
         with path.open("rb") as stream:
             body = json.loads(stream.read(MAX_BYTES))
         parts = [Done(**one) for one in body["parts"]]
-        before, known = body["job"], body["sources"]
+        before, known, whole = body["job"], body["sources"], body.get("whole")
         version = body["version"]
         if not all(type(number) is int and number >= 0 for part in parts for number in asdict(part).values()):
             raise ValueError
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise DataError(f"cannot go on: {path} is damaged; {hint}") from None
-    if version != VERSION or before != job:
-        raise DataError(f"cannot go on: {folder} holds parts of another job (policy, options or version); {hint}")
+    if version != VERSION or before != work.job:
+        raise DataError(
+            f"cannot go on: {work.folder} holds parts of another job (policy, options or version); {hint}"
+        )
     used = max((part.sources for part in parts), default=0)
-    if known[:used] != sources[:used]:
-        raise DataError(f"cannot go on: a file that finished parts in {folder} came from has changed; {hint}")
-    if suffix is None:
-        there = not parts or _bytes(folder / ROWS) >= sum(part.size for part in parts)
+    if known[:used] != work.sources[:used]:
+        raise DataError(f"cannot go on: a file that finished parts in {work.folder} came from has changed; {hint}")
+    work.parts = parts
+    if work.suffix is None:
+        there = _bytes(work.rows_file) >= sum(work.sizes)
+        work.delivered = not work.rows_file.exists() and whole is not None and _known(target) == tuple(whole)
     else:
-        there = all(_bytes(_part(folder, place, suffix)) == part.size for place, part in enumerate(parts))
-    if not there:
-        raise DataError(f"cannot go on: a finished part in {folder} is missing, or has changed; {hint}")
-    return parts
+        there = [_bytes(file) for file in work.files] == work.sizes
+        work.delivered = work.folder == target
+    if parts and not there and not work.delivered:
+        raise DataError(
+            f"cannot go on: a finished part in {work.folder} is missing, or is not as long as it was; {hint}"
+        )
 
 
 def _bytes(path: Path) -> int:
@@ -263,17 +285,47 @@ def _bytes(path: Path) -> int:
     return path.stat().st_size if path.is_file() else -1
 
 
+def _known(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from others after it was renamed; None where there is none."""
+    if not path.is_file():
+        return None
+    state = path.stat()
+    return state.st_ino, state.st_size
+
+
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes out; the system lets go when this one ends, however it ends."""
+def _writing(target: Path) -> Iterator[None]:
     try:
-        import fcntl
-    except ImportError:  # Windows: two runs at once are not noticed there
         yield
-        return
-    with (folder / LOCK).open("w") as handle:
+    except OSError as error:
+        raise DataError(f"cannot write {target}: {error.strerror or error}") from None
+
+
+@contextmanager
+def _locked(folder: Path, target: Path) -> Iterator[None]:
+    """Make a folder and keep other processes out; the system lets go when this one ends, however it ends."""
+    with _writing(target):
+        handle = _lock(folder, target)
+    try:
+        yield
+    finally:
+        handle.close()
+
+
+def _lock(folder: Path, target: Path) -> TextIO:
+    while True:
+        _made(folder, target)
+        handle = (folder / LOCK).open("w")
+        try:
+            import fcntl
+        except ImportError:  # Windows: two runs at once are not noticed there
+            return handle
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
+            handle.close()
             raise DataError(f"cannot go on: another process is at work in {folder}") from None
-        yield
+        # The process that had it may have removed folder and file since they were opened here.
+        if _known(folder / LOCK) == (os.fstat(handle.fileno()).st_ino, 0):
+            return handle
+        handle.close()
