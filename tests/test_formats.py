@@ -204,6 +204,13 @@ def test_a_format_can_be_named_and_an_unknown_one_is_refused(tmp_path):
         read_check_ins(path, format="excel")
 
 
+def test_a_named_format_is_not_that_of_what_else_lies_in_a_folder(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.csv").write_text("lat,lon\n1,2\n")
+    (tmp_path / "in/README").write_text("what this is")
+    assert read_check_ins(tmp_path / "in", format="csv").rows == 1
+
+
 def test_cities_come_from_the_set_or_are_known(tmp_path):
     files = made.tist2015(tmp_path).files
     assert find_city("Suva", files).lon == pytest.approx(178.4419)

@@ -155,6 +155,15 @@ VALUES = st.recursive(
 )
 
 
+def means(said, written) -> bool:
+    """Tell whether all that a file said is written again; older files say less than newer ones."""
+    if isinstance(said, dict):
+        return isinstance(written, dict) and all(key in written and means(said[key], written[key]) for key in said)
+    if isinstance(said, list):
+        return len(said) == len(written) and all(map(means, said, written))
+    return said == written
+
+
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data(), st.sampled_from(["uniform", "weighted", "distinct", "polygons"]))
 def test_a_policy_of_any_other_structure_is_refused_or_meant(tmp_path_factory, data, name):
@@ -187,7 +196,7 @@ def test_a_policy_of_any_other_structure_is_refused_or_meant(tmp_path_factory, d
     assert drawn.max() < len(policy.regions)
     again = json.loads(json.dumps(to_body(policy)))
     for part, said in body.items():
-        assert part in ("written_by", "regions") or again[part] == said
+        assert part in ("written_by", "regions") or means(said, again[part])
     assert set(body["regions"]) <= {*again["regions"], "holes"}
     for part in ("anchor", "box_km", "inputs", "cell_km", "cells_km", "names", "polygons_km"):
         assert again["regions"].get(part) == body["regions"].get(part)

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -83,6 +83,7 @@ def test_alias_tables_hold_exactly_the_weights(width, spread, seed, bits):
 
 @settings(deadline=None)
 @given(st.integers(0, 2**64 - 1), st.integers(1, 2**32 - 1))
+@example(0x55555555_FFFFFFFF, 3)  # the product of the lower half is carried over into the upper
 def test_bounded_draws_are_word_times_bound(word, bound):
     high, low = _bounded(np.uint64(word), np.uint64(bound))
     assert (int(high), int(low)) == divmod(word * bound, 2**64)

@@ -210,6 +210,24 @@ def test_a_bad_row_among_many_is_named_as_among_few(row, lat, lon, match):
             regions.locate(lats, lons)
 
 
+@pytest.mark.parametrize("row", [5, 39_995])
+def test_a_bad_row_is_named_beside_points_that_the_projection_has_to_decide(row):
+    regions = Regions.grid(NEW_YORK)
+    lats, lons = at_edges(regions, np.random.default_rng(9), 40_000)
+    lats[row] = np.nan
+    with pytest.raises(CoordinateError, match=f"row {row} is missing"):
+        regions.locate(lats, lons)
+
+
+def test_a_single_point_on_an_edge_is_decided_by_the_projection():
+    regions = Regions.grid(NEW_YORK)
+    lats, lons = np.full(20_000, 40.7503), np.full(20_000, -73.9703)
+    lats[[77]], lons[[77]] = to_degrees(NEW_YORK.lat, NEW_YORK.lon, *regions.cells[5, :2, None])
+    found = regions.locate(lats, lons)
+    assert found.min() >= 0
+    assert np.array_equal(found, regions._locator.exactly(lats, lons))
+
+
 def test_any_array_will_do(city):
     regions = Regions.grid(NEW_YORK)
     lat, lon = (values[:40_000] for values in city)
