@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import os
+import shutil
+from contextlib import suppress
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -71,12 +74,13 @@ def test_a_grown_arrow_file_is_its_parts_one_after_the_other(tmp_path_factory, r
 def test_a_grown_arrow_file_is_read_by_another_reader_as_a_file_and_as_a_stream(tmp_path):
     ipc = pytest.importorskip("pyarrow.ipc")
     path = tmp_path / "rows"
-    frames = [some(250_000, 1), some(7, 2), some(130_000, 3)]  # more than one batch in a part
+    few = [some(2500, 1), some(7, 2)]
+    frames = [frame.select("number", "report").sample(600_000, with_replacement=True, seed=1) for frame in few]
     sizes = grown(path, frames)
     arrowfile.finish_arrow(path, sizes)
     content, whole = path.read_bytes(), pl.concat(frames)
     with ipc.open_file(path) as reader:
-        assert reader.num_record_batches > 3
+        assert reader.num_record_batches == 4  # two of each part
         assert pl.from_arrow(reader.read_all()).equals(whole)
         reader.read_all().validate(full=True)
     assert pl.from_arrow(ipc.open_stream(content[8:]).read_all()).equals(whole)  # some readers take it so
@@ -105,6 +109,117 @@ def test_categories_are_kept_as_text_wherever_they_stand(tmp_path, policy, monke
         assert found["three"].list.first().to_list() == letters.to_list()
         assert found["four"].struct.field("x").to_list() == letters.to_list()
         assert found["five"].to_list() == [[letter] for letter in letters]
+
+
+@pytest.mark.parametrize(
+    ("out", "values", "type_"),
+    [
+        ("o.parquet", [{}], pl.Struct({})),
+        ("o.parquet", [[{}]], pl.List(pl.Struct({}))),
+        ("o", [{}], pl.Struct({})),
+        ("o.arrow", [[]], pl.Array(pl.Int32, 0)),
+        ("o.csv", [timedelta(1)], pl.Duration),
+        ("o.csv", [[1]], pl.List(pl.Int8)),
+        ("o.csv", [b"1"], pl.Binary),
+    ],
+)
+def test_a_column_that_the_target_cannot_hold_is_refused_by_name_before_any_part(
+    tmp_path,
+    policy,  # noqa: F811
+    out,
+    values,
+    type_,
+):
+    source = places(50).with_columns(good=pl.lit(1), odd=pl.Series(values * 50, dtype=type_))
+    if type_ == pl.Array(pl.Int32, 0):
+        source.write_parquet(tmp_path / "i.parquet")
+    else:
+        source.write_ipc(tmp_path / "i.arrow")
+    with pytest.raises(DataError, match=r"--keep odd: .* cannot be written as"):
+        protect_file(next(tmp_path.glob("i.*")), tmp_path / out, policy, keep=["good", "odd"])
+    assert not (tmp_path / f"{out}.partial").exists()
+
+
+def test_categories_within_an_extension_are_not_mixed_up(tmp_path, policy, monkeypatch):  # noqa: F811
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+
+    class Kind(arrow.ExtensionType):
+        def __init__(self, storage):
+            super().__init__(storage, "distp.test")
+
+        def __arrow_ext_serialize__(self):
+            return b""
+
+        @classmethod
+        def __arrow_ext_deserialize__(cls, storage, _):
+            return cls(storage)
+
+    monkeypatch.setattr(batch, "PART_ROWS", 30)
+    rows = places(100)
+    storage = arrow.array([f"v{row // 30}" for row in range(100)]).dictionary_encode()
+    column = arrow.ExtensionArray.from_storage(Kind(storage.type), storage)
+    table = arrow.table({name: rows[name].to_numpy() for name in rows.columns}).append_column("k", column)
+    parquet.write_table(table, tmp_path / "i.parquet")
+    with pytest.raises(DataError, match="--keep k: "):
+        protect_file(tmp_path / "i.parquet", tmp_path / "o.arrow", policy, keep=["k"])
+
+
+def test_groups_of_a_parquet_file_are_small_where_rows_are_wide(tmp_path, policy):  # noqa: F811
+    source = places(3000).with_columns(wide=pl.lit("x" * 20_000) + pl.col("id").cast(pl.String))
+    source.write_parquet(tmp_path / "i.parquet")
+    protect_file(tmp_path / "i.parquet", tmp_path / "o.parquet", policy, keep=["wide"])
+    parquet = pytest.importorskip("pyarrow.parquet")
+    found = parquet.ParquetFile(tmp_path / "o.parquet").metadata
+    assert max(found.row_group(group).num_rows for group in range(found.num_row_groups)) <= (1 << 24) // 20_000
+    assert pl.read_parquet(tmp_path / "o.parquet")["wide"].to_list() == source["wide"].to_list()
+
+
+def test_a_file_in_the_way_of_a_folder_is_said_before_any_work(tmp_path, policy):  # noqa: F811
+    (tmp_path / "o").write_text("mine")
+    with pytest.raises(DataError, match="in the way of the folder"):
+        protect_file(tmp_path / "none.parquet", tmp_path / "o", policy)
+    assert [item.name for item in tmp_path.iterdir()] == ["o"]
+
+
+def test_the_lock_of_a_folder_that_was_removed_meanwhile_is_no_lock(tmp_path, monkeypatch):
+    """Another process ends, and removes folder and lock, between our opening it and our locking it."""
+    fcntl = pytest.importorskip("fcntl")
+    target, folder = tmp_path / "o.csv", tmp_path / "o.csv.partial"
+    real, calls = fcntl.flock, []
+
+    def meanwhile(handle, how):
+        calls.append(how)
+        if len(calls) == 1:
+            shutil.rmtree(folder)
+        real(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", meanwhile)
+    with work.working(target, {}, [], None, restart=False):
+        assert len(calls) == 2
+        with pytest.raises(DataError, match="another process"), work.working(target, {}, [], None, restart=False):
+            pass
+
+
+@pytest.mark.parametrize("out", ["o.arrow", "o.csv", "o.parquet", "o"])
+@pytest.mark.parametrize("name", ["fsync", "replace", "unlink", "open"])
+def test_whatever_the_system_refuses_at_the_end_is_an_error_by_name(tmp_path, policy, monkeypatch, out, name):  # noqa: F811
+    source = places(50)
+    source.write_parquet(tmp_path / "i.parquet")
+
+    def refuses(*given, real, **more):
+        if (tmp_path / f"{out}.regions.csv").exists():
+            raise OSError(28, "No space left on device")
+        return real(*given, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, name, partial(refuses, real=getattr(os, name)))
+        # Where a step is not taken for this kind of target, nothing is refused.
+        with suppress(DataError):
+            protect_file(tmp_path / "i.parquet", tmp_path / out, policy, keep=["id"])
+    if not (tmp_path / out).is_dir():
+        protect_file(tmp_path / "i.parquet", tmp_path / out, policy, keep=["id"])
+    assert read(tmp_path / out)["id"].to_list() == source["id"].to_list()
 
 
 def test_a_row_with_nothing_in_it_is_a_line_that_readers_count(tmp_path, policy):  # noqa: F811
@@ -158,3 +273,48 @@ def test_a_target_that_cannot_be_put_in_place_loses_no_part(tmp_path, policy, mo
     (tmp_path / out).rmdir()
     assert protect_file(tmp_path / "i.parquet", tmp_path / out, policy, keep=["id"]).before == 50
     assert read(tmp_path / out).height == 50
+
+
+# --- what a job leaves behind at the very end ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("out", ["o.csv", "o.arrow", "o.parquet", "o"])
+def test_stopped_at_any_step_of_the_end_no_part_is_lost_and_nothing_is_left(tmp_path, policy, monkeypatch, out):  # noqa: F811
+    source = places(900)
+    source.write_parquet(tmp_path / "i.parquet")
+    monkeypatch.setattr(batch, "PART_ROWS", 200)
+    steps = 0
+    for step in range(99):
+        passed = 0
+
+        def counted(*given, real, step=step, **more):
+            nonlocal passed
+            if (tmp_path / f"{out}.regions.csv").exists():  # the last but one thing to be written
+                passed += 1
+                if passed == step + 1:
+                    raise KeyboardInterrupt
+            return real(*given, **more)
+
+        with monkeypatch.context() as patch:
+            for name in ("fsync", "replace", "unlink", "rmdir", "chmod", "link"):
+                patch.setattr(os, name, partial(counted, real=getattr(os, name)))
+            try:
+                protect_file(tmp_path / "i.parquet", tmp_path / out, policy, keep=["id"])
+            except KeyboardInterrupt:
+                steps += 1
+        if passed <= step:  # it ran to its end
+            break
+        ended = (tmp_path / out).exists()
+        if ended:
+            assert read(tmp_path / out).height == 900
+        done = protect_file(tmp_path / "i.parquet", tmp_path / out, policy, keep=["id"])
+        assert done.before == 900 or (ended and done.before == 0)
+        assert read(tmp_path / out)["id"].to_list() == source["id"].to_list()
+        assert not (tmp_path / f"{out}.partial").exists()
+        if out == "o":
+            assert all(item.name.startswith("part-") for item in (tmp_path / out).iterdir())
+            shutil.rmtree(tmp_path / out)
+        else:
+            (tmp_path / out).unlink()
+        (tmp_path / f"{out}.regions.csv").unlink()
+    assert steps > 4
