@@ -403,7 +403,7 @@ while len(seen) < kills:
     if status:
         folder = target + ".partial"
         try:
-            with open(folder + "/_manifest.json") as manifest:
+            with open(folder + "/_manifest") as manifest:
                 seen.append(len(json.load(manifest)["parts"]))
         except FileNotFoundError:
             seen.append(-1)

@@ -320,12 +320,12 @@ def test_everything_is_on_the_disk_before_it_counts(tmp_path, policy, monkeypatc
     for part in range(2):
         name = f"part-0000{part}.parquet"
         expected += [("flushed", f".{name}."), ("renamed", name)] if out == "o" else [("flushed", "_rows")]
-        expected += [("flushed", "._manifest.json."), ("renamed", "_manifest.json"), ("flushed", f"{out}.partial")]
+        expected += [("flushed", "._manifest."), ("renamed", "_manifest"), ("flushed", f"{out}.partial")]
     expected += [("flushed", "_whole"), ("renamed", f"{out}.regions.csv"), ("flushed", tmp_path.name)]
     if out == "o.parquet":
         expected += [("flushed", "_whole")]
     elif out != "o":  # by what the file is known again is written before it gets its last name
-        expected += [("flushed", "._manifest.json."), ("renamed", "_manifest.json"), ("flushed", f"{out}.partial")]
+        expected += [("flushed", "._manifest."), ("renamed", "_manifest"), ("flushed", f"{out}.partial")]
         expected += [("flushed", "_rows")]
     assert disk == [*expected, ("renamed", out), ("flushed", tmp_path.name)]
     disk.clear()
@@ -355,7 +355,7 @@ def test_what_a_killed_run_was_writing_is_removed_and_what_it_finished_is_not(tm
     folder = tmp_path / "o.partial"
     with work.working(tmp_path / "o", {}, [], ".parquet", restart=False) as job:
         job.add(appended(b"one"), 1, 0, 1)
-    begun = ["part-00001.parquet", ".part-00001.parquet.abcd", "._manifest.json.abcd", work.WHOLE]
+    begun = ["part-00001.parquet", ".part-00001.parquet.abcd", "._manifest.abcd", work.WHOLE]
     for name in begun:
         (folder / name).write_text("begun")
     with work.working(tmp_path / "o", {}, [], ".parquet", restart=False) as job:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -302,7 +303,7 @@ def _cut(pieces: Iterator[_Piece], size: int) -> Iterator[_Piece]:
     for piece in pieces:
         # What is kept may be wider than any tuple.
         each = piece.kept.estimated_size() / max(1, piece.inputs.size)
-        most = max(1, min(size, int(PART_BYTES / max(each, 1e-9))))
+        most = max(1, min(size, int(PART_BYTES / 2 / max(each, 1e-9))))
         waiting.append(piece)
         rows += piece.inputs.size
         if rows < most:
@@ -341,4 +342,10 @@ def _types(work: Work, kind: str) -> dict[str, pl.DataType]:
     if not work.parts or kind == "csv":
         return {}
     parts = read_arrow(work.rows_file, work.sizes) if kind == "arrow" else map(pl.read_parquet, work.files)
-    return {name: type_ for name, type_ in next(parts).schema.items() if name != COLUMN}
+    try:
+        schema = next(parts).schema
+    except (pl.exceptions.PolarsError, struct.error, IndexError):
+        raise DataError(
+            f"cannot go on: a finished part in {work.folder} is damaged: start anew with --restart"
+        ) from None
+    return {name: type_ for name, type_ in schema.items() if name != COLUMN}

@@ -20,8 +20,8 @@ from typing import Any, BinaryIO, TextIO
 from distp.errors import DataError
 from distp.files import flush_folder, replacing, take_place
 
-# Readers of folders of tables leave alone what begins so.
-MANIFEST, LOCK, ROWS, WHOLE = "_manifest.json", "_lock", "_rows", "_whole"
+# Readers of folders of tables leave alone what begins so and has no ending.
+MANIFEST, LOCK, ROWS, WHOLE = "_manifest", "_lock", "_rows", "_whole"
 VERSION = 2
 MAX_BYTES = 1 << 28
 
