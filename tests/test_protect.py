@@ -364,7 +364,7 @@ ZYGOTE = """
 import json, os, random, shutil, signal, sys, time
 import numpy as np
 from distp.release import Policy, batch, protect_file
-source, target, policy, part, kills = *sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5])
+source, target, policy, part, parts, kills = *sys.argv[1:4], *map(int, sys.argv[4:])
 loaded = Policy.load(policy)
 loaded.release(40.75, -73.97)
 batch.PART_ROWS = part
@@ -386,27 +386,30 @@ def clear():
     elif os.path.exists(target):
         os.unlink(target)
 
-whole = 99.0
-for _ in range(3):  # the first is slow
-    started = time.monotonic()
-    assert os.waitpid(child(), 0)[1] == 0
-    whole = min(whole, time.monotonic() - started)
-    clear()
+def finished():
+    try:
+        with open(target + ".partial/_manifest") as manifest:
+            return len(json.load(manifest)["parts"])
+    except FileNotFoundError:
+        return -1
+
 seen = []
 while len(seen) < kills:
     clear()
-    pid = child()
-    time.sleep(random.uniform(0, 1.2) * whole)
-    os.kill(pid, signal.SIGKILL)
-    status = os.waitpid(pid, 0)[1]
+    before, pid, status = finished(), child(), None
+    wanted = random.choice([before, random.randint(before, parts)])
+    while status is None and finished() < wanted:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        status = status if done else None
+        time.sleep(0.0003)
+    if status is None:  # at once, while it starts, or somewhere in the next part
+        time.sleep(random.choice([0, 0.003, 0.1]) * random.random())
+        os.kill(pid, signal.SIGKILL)
+        status = os.waitpid(pid, 0)[1]
     assert status in (0, signal.SIGKILL), status
     if status:
-        folder = target + ".partial"
-        try:
-            with open(folder + "/_manifest") as manifest:
-                seen.append(len(json.load(manifest)["parts"]))
-        except FileNotFoundError:
-            seen.append(-1)
+        seen.append(finished())
+clear()
 assert os.waitpid(child(), 0)[1] == 0
 print(json.dumps(seen))
 """
@@ -417,7 +420,7 @@ def test_killed_at_any_moment_and_started_again_it_is_as_if_never_killed(tmp_pat
     source = places(12_000)
     source.write_parquet(tmp_path / "i.parquet")
     policy.save(tmp_path / "p.policy")
-    words = [tmp_path / "i.parquet", tmp_path / out, tmp_path / "p.policy", "200", "17"]
+    words = [tmp_path / "i.parquet", tmp_path / out, tmp_path / "p.policy", "200", "60", "17"]
     done = subprocess.run([sys.executable, "-c", ZYGOTE, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)

@@ -201,6 +201,25 @@ def test_the_lock_of_a_folder_that_was_removed_meanwhile_is_no_lock(tmp_path, mo
             pass
 
 
+@pytest.mark.parametrize("fate", ["kept", "taken away", "another"])
+def test_a_target_that_was_put_in_place_is_done_and_one_taken_away_is_made_anew(tmp_path, policy, monkeypatch, fate):  # noqa: F811
+    source = places(50)
+    source.write_parquet(tmp_path / "i.parquet")
+    with monkeypatch.context() as patch:
+        patch.setattr(work.Work, "close", lambda _: None)  # killed just before
+        protect_file(tmp_path / "i.parquet", tmp_path / "o.csv", policy, keep=["id"])
+    content = (tmp_path / "o.csv").read_bytes()
+    if fate != "kept":
+        (tmp_path / "o.csv").unlink()
+    if fate == "another":
+        (tmp_path / "o.csv").write_text("mine")
+    done = protect_file(tmp_path / "i.parquet", tmp_path / "o.csv", policy, keep=["id"])
+    assert (done.rows, done.before) == (50, 50 if fate == "kept" else 0)
+    assert ((tmp_path / "o.csv").read_bytes() == content) == (fate == "kept")
+    assert read(tmp_path / "o.csv").height == 50
+    assert not (tmp_path / "o.csv.partial").exists()
+
+
 @pytest.mark.parametrize("out", ["o.arrow", "o.csv", "o.parquet", "o"])
 @pytest.mark.parametrize("name", ["fsync", "replace", "unlink", "open"])
 def test_whatever_the_system_refuses_at_the_end_is_an_error_by_name(tmp_path, policy, monkeypatch, out, name):  # noqa: F811
@@ -307,12 +326,14 @@ def test_stopped_at_any_step_of_the_end_no_part_is_lost_and_nothing_is_left(tmp_
         ended = (tmp_path / out).exists()
         if ended:
             assert read(tmp_path / out).height == 900
-        done = protect_file(tmp_path / "i.parquet", tmp_path / out, policy, keep=["id"])
-        assert done.before == 900 or (ended and done.before == 0)
+        if not (ended and out == "o"):  # a folder that is there is not written over
+            done = protect_file(tmp_path / "i.parquet", tmp_path / out, policy, keep=["id"])
+            assert done.before == 900 or (ended and done.before == 0)
         assert read(tmp_path / out)["id"].to_list() == source["id"].to_list()
         assert not (tmp_path / f"{out}.partial").exists()
         if out == "o":
-            assert all(item.name.startswith("part-") for item in (tmp_path / out).iterdir())
+            lock = work.LOCK if ended else ""
+            assert all(item.name.startswith("part-") or item.name == lock for item in (tmp_path / out).iterdir())
             shutil.rmtree(tmp_path / out)
         else:
             (tmp_path / out).unlink()

@@ -27,7 +27,7 @@ from distp.release.columns import COLUMN, PLACES, check_keep
 from distp.release.memory import Memory
 from distp.release.policy import Policy
 from distp.release.tables import KINDS, check_columns, pack, regions_table, write_part
-from distp.release.work import Work, is_job, working
+from distp.release.work import Work, working
 
 PART_ROWS = 1 << 20
 PART_BYTES = 1 << 26  # of tuples in a part, where they are long
@@ -103,8 +103,7 @@ def protect_file(
     sources = [source] if isinstance(source, (str, Path)) else source
     if not path.suffix and path.is_file():
         raise DataError(f"cannot write {path}: a file of that name is in the way of the folder")
-    if restart or not is_job(path):
-        check_target(path, *sources, *([] if memory is None or memory.ledger is None else [memory.ledger.path]))
+    check_target(path, *sources, *([] if memory is None or memory.ledger is None else [memory.ledger.path]))
     check_target(table, *(file for file in sources if Path(file).is_file()))
     found = find_set(source, format)
     keep = check_keep(keep, policy)

@@ -20,7 +20,6 @@ from typing import Any, BinaryIO, TextIO
 from distp.errors import DataError
 from distp.files import flush_folder, replacing, take_place
 
-# Readers of folders of tables leave alone what begins so and has no ending.
 MANIFEST, LOCK, ROWS, WHOLE = "_manifest", "_lock", "_rows", "_whole"
 VERSION = 2
 MAX_BYTES = 1 << 28
@@ -159,10 +158,19 @@ class Work:
                 self._count(self.parts, _known(self.rows_file))
                 take_place(self.rows_file, target)
             else:
-                self.folder.replace(target)
-                self.folder = target
+                self._renamed(target)
             flush_folder(target.parent)
         self.delivered = True
+
+    def _renamed(self, target: Path) -> None:
+        """Give the folder its last name: without the manifest, which readers of a folder may take for a table."""
+        (self.folder / MANIFEST).unlink()
+        try:
+            self.folder.replace(target)
+        except BaseException:  # interrupted by its user, too
+            self._count(self.parts)
+            raise
+        self.folder = target
 
     def close(self) -> None:
         """Remove what is no longer needed once the target is in place."""
@@ -171,7 +179,6 @@ class Work:
                 discard(self.folder)
             else:
                 (self.folder / LOCK).unlink(missing_ok=True)
-                (self.folder / MANIFEST).unlink(missing_ok=True)
 
 
 @contextmanager
@@ -187,7 +194,7 @@ def working(
     DataError
         Another process is at work on it; or there are parts of another job, or of files that have changed since.
     """
-    folder = target if is_job(target) else target.with_name(f"{target.name}.partial")
+    folder = target.with_name(f"{target.name}.partial")
     with _locked(folder, target):
         with _writing(folder):
             if restart:
@@ -207,16 +214,11 @@ def working(
                 discard(folder)
 
 
-def is_job(target: Path) -> bool:
-    """Say whether a folder was put in place by a job that was killed just then."""
-    return (target / MANIFEST).is_file()
-
-
 def _made(folder: Path, target: Path) -> None:
     """Make the folder of a job; one that is there already must be that of a job."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise DataError(f"cannot write {target}: {folder} is in the way")
-    if folder.exists() and not (folder / LOCK).exists() and not is_job(folder) and any(folder.iterdir()):
+    if folder.exists() and not (folder / LOCK).exists() and any(folder.iterdir()):
         raise DataError(f"cannot write {target}: the folder {folder} is in the way, and not that of a job")
     folder.mkdir(exist_ok=True)
 
@@ -267,14 +269,17 @@ def _take_up(work: Work, target: Path) -> None:
     used = max((part.sources for part in parts), default=0)
     if known[:used] != work.sources[:used]:
         raise DataError(f"cannot go on: a file that finished parts in {work.folder} came from has changed; {hint}")
+    if whole is not None and not work.rows_file.exists():
+        # It was put in place; if it is there no more, somebody has taken it away since, and wants it anew.
+        work.delivered = _known(target) == tuple(whole)
+        work.parts = parts if work.delivered else []
+        return
     work.parts = parts
     if work.suffix is None:
         there = _bytes(work.rows_file) >= sum(work.sizes)
-        work.delivered = not work.rows_file.exists() and whole is not None and _known(target) == tuple(whole)
     else:
         there = [_bytes(file) for file in work.files] == work.sizes
-        work.delivered = work.folder == target
-    if parts and not there and not work.delivered:
+    if parts and not there:
         raise DataError(
             f"cannot go on: a finished part in {work.folder} is missing, or is not as long as it was; {hint}"
         )
