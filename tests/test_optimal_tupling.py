@@ -28,7 +28,7 @@ from distp.calibration.feasibility import Target
 from distp.calibration.optimal_dummies import dummy_laws, optimal_dummies
 from distp.calibration.optimal_tests import TupleTests
 from distp.calibration.optimal_tupling import optimal_tupling
-from distp.errors import DistributionError, ParameterError
+from distp.errors import DistributionError, ParameterError, PrecisionError
 from distp.utility import loss_matrix
 from helpers import distributions
 
@@ -254,7 +254,11 @@ def test_no_mechanism_that_meets_the_target_is_below_the_bound(data):
     for base in bases:
         for share in (0.0, 0.3, 0.6, 0.9):
             mechanism = Tupling(Channel((1 - share) * base + share * constant, space, space), k, nu)
-            if delta(mechanism, p, q, epsilon, rtol=1e-2, threshold=target).lower <= target:
+            try:
+                met = delta(mechanism, p, q, epsilon, rtol=1e-2, threshold=target).lower <= target
+            except PrecisionError as error:  # some masses are below 1e-100: no grid resolves them, and it is said
+                met = error.bracket.upper <= target
+            if met:
                 assert expected_loss(mechanism, (p + q) / 2) >= found.lower * (1 - 1e-12)
 
 
