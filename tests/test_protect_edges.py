@@ -129,8 +129,10 @@ def test_what_else_lies_in_a_jobs_folder_stays(tmp_path, policy):  # noqa: F811
     (tmp_path / "o.csv.partial").mkdir()
     (tmp_path / "o.csv.partial" / work.LOCK).touch()
     (tmp_path / "o.csv.partial" / "thesis.txt").write_text("mine")
+    (tmp_path / "o.csv.partial" / "part-00000.txt").write_text("mine too")
     protect_file(tmp_path / "i.csv", tmp_path / "o.csv", policy)
     assert (tmp_path / "o.csv.partial" / "thesis.txt").read_text() == "mine"
+    assert (tmp_path / "o.csv.partial" / "part-00000.txt").read_text() == "mine too"
     assert pl.read_csv(tmp_path / "o.csv").height == 10
 
 

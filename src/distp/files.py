@@ -44,19 +44,24 @@ def replacing(path: str | Path) -> Iterator[Path]:
     target = Path(path)
     if target.is_dir():
         raise DataError(f"cannot write {target}: it is a folder")
-    try:
+    with writing(target):
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    except OSError as error:
-        raise DataError(f"cannot write {target}: {error.strerror}") from None
-    os.close(handle)
-    temporary = Path(name)
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            take_place(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(target: Path) -> Iterator[None]:
+    """Say by the file's name, and in the system's words, why it cannot be written."""
     try:
-        yield temporary
-        take_place(temporary, target)
+        yield
     except OSError as error:
         raise DataError(f"cannot write {target}: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def take_place(temporary: Path, target: Path) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from distp.errors import DataError
-from distp.files import flush_folder, replacing, take_place
+from distp.files import flush_folder, replacing, take_place, writing
 
 MANIFEST, LOCK, ROWS, WHOLE = "_manifest", "_lock", "_rows", "_whole"
 VERSION = 2
@@ -104,7 +104,7 @@ class Work:
 
     def add(self, write: Callable[[BinaryIO], None], rows: int, empty: int, sources: int) -> None:
         """Write one more part, all or nothing, and count it."""
-        with _writing(self.folder):
+        with writing(self.folder):
             if self.suffix is None:
                 size = self._appended(write)
             else:
@@ -141,7 +141,7 @@ class Work:
     def deliver(self, write: Callable[[Path], None], target: Path) -> None:
         """Write a whole file in the folder, and let it take the place of ``target``."""
         temporary = self.folder / WHOLE
-        with _writing(target):
+        with writing(target):
             write(temporary)
             take_place(temporary, target)
             flush_folder(target.parent)
@@ -151,7 +151,7 @@ class Work:
 
         ``finish`` writes into the file, whose parts have these sizes, what comes after the last of them.
         """
-        with _writing(target):
+        with writing(target):
             if self.suffix is None:
                 if finish:
                     finish(self.rows_file, self.sizes)
@@ -174,7 +174,7 @@ class Work:
 
     def close(self) -> None:
         """Remove what is no longer needed once the target is in place."""
-        with _writing(self.folder):
+        with writing(self.folder):
             if self.suffix is None:
                 discard(self.folder)
             else:
@@ -196,7 +196,7 @@ def working(
     """
     folder = target.with_name(f"{target.name}.partial")
     with _locked(folder, target):
-        with _writing(folder):
+        with writing(folder):
             if restart:
                 (folder / MANIFEST).unlink(missing_ok=True)
             work = Work(folder, job, sources, suffix)
@@ -226,14 +226,17 @@ def _made(folder: Path, target: Path) -> None:
 def _own(folder: Path) -> list[Path]:
     """Return the files of a job's folder that are ours but for manifest and lock; nothing else is ever removed."""
     return [
-        item for item in folder.iterdir() if re.match(rf"\.?part-\d{{5}}\.|\.{MANIFEST}|({ROWS}|{WHOLE})$", item.name)
+        item
+        for item in folder.iterdir()
+        # With a dot before and letters after: `replacing` was writing it.
+        if re.match(rf"part-\d{{5}}\.parquet$|\.part-\d{{5}}\.parquet\.|\.{MANIFEST}\.|({ROWS}|{WHOLE})$", item.name)
     ]
 
 
 def discard(folder: Path) -> None:
     """Remove a job's files. The manifest goes first: without it, what is left after a kill counts for nothing."""
     if not folder.is_dir():
-        return  # it has become the target
+        return  # somebody has removed it
     (folder / MANIFEST).unlink(missing_ok=True)
     for item in _own(folder):
         item.unlink()
@@ -299,17 +302,9 @@ def _known(path: Path) -> tuple[int, int] | None:
 
 
 @contextmanager
-def _writing(target: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise DataError(f"cannot write {target}: {error.strerror or error}") from None
-
-
-@contextmanager
 def _locked(folder: Path, target: Path) -> Iterator[None]:
     """Make a folder and keep other processes out; the system lets go when this one ends, however it ends."""
-    with _writing(target):
+    with writing(target):
         handle = _lock(folder, target)
     try:
         yield
