@@ -63,11 +63,11 @@ def placed(frame: pl.DataFrame, lat: str, lon: str, window: Window | None) -> pl
         texts = frame.select(pl.col(lat, lon).cast(pl.String, strict=False).str.strip_chars())
         numbers = texts.select(pl.all().cast(pl.Float64, strict=False))
         given = texts.select(pl.all_horizontal((pl.all() != "").fill_null(value=False))).to_series()
+    if window is None and given.all():
+        fine = a.is_finite() & b.is_finite() & (a.abs() <= 90) & (b.abs() <= 180) & ~((a == 0) & (b == 0))
+        if numbers.select(fine.all(ignore_nulls=False)).item():  # as usual: there is no reason to look for
+            return frame.with_columns(numbers[lat], numbers[lon], pl.lit(None, dtype=pl.String).alias(REASON))
     inside = pl.lit(value=True) if window is None else window.holds(a, b)
-    fine = a.is_finite() & b.is_finite() & (a.abs() <= 90) & (b.abs() <= 180) & ~((a == 0) & (b == 0)) & inside
-    if given.all() and numbers.select(fine.all(ignore_nulls=False)).item():
-        # As nearly always where no window is given: there is no reason to look for.
-        return frame.with_columns(numbers[lat], numbers[lon], pl.lit(None, dtype=pl.String).alias(REASON))
     swapped = pl.lit(value=False) if window is None else window.holds(b, a)
     reason = (
         pl.when(~given)
