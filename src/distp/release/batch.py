@@ -232,9 +232,10 @@ def _protect(
                 writing.result()
             write = partial(write_part, frame, kind=kind, header=not work.rows)
             rows, lacking = frame.height, frame[COLUMN].null_count()
+            written = work.rows + rows  # before the writer counts them itself
             # From here on the frame is the writer's: it is locked while polars writes it.
             writing = pool.submit(work.add, write, rows, lacking, piece.number + 1)
-            tell(piece.done, work.rows + rows)
+            tell(piece.done, written)
         if writing is not None:
             writing.result()
 
